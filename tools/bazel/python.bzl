@@ -1,0 +1,159 @@
+"""The Python that runs the build: one interpreter and one merged site-packages, for every workspace.
+
+`python` is a module extension without tags. It makes two repositories:
+
+* `@python`, a toolchain for an interpreter that the wheels of the lock serve;
+* `@pypi`, the wheels of //tools/python:requirements_lock.txt (see pip_site.bzl).
+
+The interpreter is, in this order:
+
+1. the one that `--repo_env=BAZEL_PYTHON=/path/to/python3` names;
+2. one of the wanted versions on this machine: on PATH or under pyenv, the oldest wanted version first;
+3. the build that rules_python would download. `--repo_env=BAZEL_PYTHON=download` skips the search.
+"""
+
+load("@rules_python//python:versions.bzl", "DEFAULT_RELEASE_BASE_URL", "MINOR_MAPPING", "TOOL_VERSIONS")
+load(":pip_site.bzl", "pip_site")
+
+# What the wheels in the lock serve; the first is what a download gets.
+_VERSIONS = ["3.12", "3.13", "3.14"]
+
+_PROBE = "import sys, venv; print('%d.%d' % sys.version_info[:2], sys.executable)"
+
+_BUILD = """\
+load("@rules_python//python:py_runtime.bzl", "py_runtime")
+load("@rules_python//python:py_runtime_pair.bzl", "py_runtime_pair")
+
+package(default_visibility = ["//visibility:public"])
+
+exports_files(["python3"])
+
+py_runtime(
+    name = "runtime",
+    python_version = "PY3",
+    stub_shebang = "#!{python}",
+    {interpreter},
+)
+
+py_runtime_pair(
+    name = "runtime_pair",
+    py3_runtime = ":runtime",
+)
+
+toolchain(
+    name = "toolchain",
+    toolchain = ":runtime_pair",
+    toolchain_type = "@rules_python//python:toolchain_type",
+)
+"""
+
+def _probe(rctx, python):
+    """Returns (version, path) of an interpreter, or None if it does not run."""
+
+    # A pyenv shim can be on PATH and yet refuse, so only an answer counts.
+    result = rctx.execute([python, "-c", _PROBE])
+    if result.return_code:
+        return None
+    version, path = result.stdout.strip().split(" ", 1)
+    return version, path
+
+def _candidates(rctx, version):
+    on_path = [rctx.which(name) for name in ["python" + version, "python3"]]
+    pyenv = rctx.path(rctx.os.environ.get("PYENV_ROOT", rctx.os.environ.get("HOME", "/root") + "/.pyenv") + "/versions")
+    installed = [d.get_child("bin", "python3") for d in pyenv.readdir() if d.basename.startswith(version + ".")] if pyenv.exists else []
+    return [python for python in on_path + installed if python and python.exists]
+
+def _find_python(rctx, versions):
+    """Returns the path of an interpreter of a wanted version on this machine, or None."""
+    for version in versions:
+        for python in _candidates(rctx, version):
+            found = _probe(rctx, python)
+            if found and found[0] == version:
+                return found[1]
+    return None
+
+def _named_python(rctx, python, versions):
+    found = _probe(rctx, python)
+    if not found:
+        fail("BAZEL_PYTHON={} does not run or lacks the venv module".format(python))
+    if found[0] not in versions:
+        fail("BAZEL_PYTHON={} is Python {}; wanted is one of {}".format(python, found[0], ", ".join(versions)))
+    return found[1]
+
+def _download_python(rctx, minor):
+    """Downloads the interpreter that rules_python knows for this host; returns its path or fails with advice."""
+    advice = "No Python {versions} on this machine and none could be downloaded ({{}}): install python{minor} or set --repo_env=BAZEL_PYTHON=/path/to/python{minor}".format(
+        versions = ", ".join(_VERSIONS),
+        minor = minor,
+    )
+    arch = {"amd64": "x86_64"}.get(rctx.os.arch, rctx.os.arch)
+    platform = arch + "-unknown-linux-gnu"
+    version = MINOR_MAPPING.get(minor)
+    release = TOOL_VERSIONS.get(version) if version else None
+    if not release or platform not in release["sha256"]:
+        fail(advice.format("this rules_python has no {} for {}".format(minor, platform)))
+    url = DEFAULT_RELEASE_BASE_URL + "/" + release["url"].format(
+        build = "install_only",
+        platform = platform,
+        python_version = version,
+    )
+    download = rctx.download_and_extract(
+        allow_fail = True,
+        sha256 = release["sha256"][platform],
+        stripPrefix = release["strip_prefix"],
+        output = "dist",
+        url = url,
+    )
+    if not download.success:
+        fail(advice.format("no answer from the internet"))
+    return str(rctx.path("dist/bin/python3"))
+
+def _python_toolchain_impl(rctx):
+    choice = rctx.os.environ.get("BAZEL_PYTHON", "")
+    if choice == "download":
+        python = None
+    elif choice:
+        python = _named_python(rctx, choice, rctx.attr.versions)
+    else:
+        python = _find_python(rctx, rctx.attr.versions)
+    if python:
+        # A bare venv: the interpreter without the packages that happen to be installed beside it.
+        result = rctx.execute([python, "-m", "venv", "--without-pip", "venv"])
+        if result.return_code:
+            fail("{} cannot make a venv: {}".format(python, result.stdout + result.stderr))
+        runtime = str(rctx.path("venv/bin/python3"))
+        interpreter = "interpreter_path = \"{}\"".format(runtime)
+    else:
+        python = _download_python(rctx, rctx.attr.versions[0])
+        runtime = python
+        interpreter = """interpreter = "dist/bin/python3",
+    files = glob(["dist/bin/**", "dist/lib/**"], exclude = ["**/__pycache__/**", "**/site-packages/**", "**/* *"])"""
+    rctx.symlink(python, "python3")
+    rctx.file("BUILD.bazel", _BUILD.format(interpreter = interpreter, python = runtime))
+
+_python_toolchain = repository_rule(
+    implementation = _python_toolchain_impl,
+    attrs = {
+        "versions": attr.string_list(mandatory = True),
+    },
+    doc = "A Python toolchain, and `:python3`, the interpreter behind it together with what is installed there (pip).",
+    environ = ["BAZEL_PYTHON", "HOME", "PATH", "PYENV_ROOT"],
+)
+
+def _python_impl(_module_ctx):
+    _python_toolchain(
+        name = "python",
+        versions = _VERSIONS,
+    )
+    pip_site(
+        name = "pypi",
+        extra_imports = {"nvidia-cutlass-dsl": ["nvidia_cutlass_dsl/dsl_packages"]},
+        extras = {"nvidia-cutlass-dsl": ["cu13"]},
+        python = "@python//:python3",
+        requirements_lock = Label("//tools/python:requirements_lock.txt"),
+    )
+
+python = module_extension(
+    implementation = _python_impl,
+    doc = "Makes `@python` (a toolchain) and `@pypi` (the locked wheels).",
+)
