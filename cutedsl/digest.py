@@ -1,0 +1,25 @@
+"""Digest of the sources that decide what a compiled kernel contains. Needs no CuTeDSL."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import pathlib
+
+# Not among what a kernel is compiled from.
+_EXCLUDED = ("reference.py",)
+
+
+@functools.cache
+def source_digest() -> str:
+    """SHA-256, as 64 hexadecimal digits, of this package's Python files and their relative paths."""
+    root = pathlib.Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py"), key=lambda path: path.relative_to(root).as_posix()):
+        name = path.relative_to(root).as_posix()
+        if name in _EXCLUDED:
+            continue
+        content = path.read_bytes()
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()

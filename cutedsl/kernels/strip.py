@@ -1,0 +1,308 @@
+"""The strip kernel: registers only, every thread owns a few neighbouring columns of some rows.
+
+A warp is `lanes_along_n` lanes wide, so that it reads and writes whole contiguous pieces of rows,
+and as many rows high as the tuning says. The maximum of a row's block is reduced among the 32 /
+columns neighbouring lanes that share it, the maximum of a column's block within a thread and, if
+the block's rows are spread over several lanes, among those. One code path serves rowwise,
+columnwise and both; every element is read once and kept until it is written.
+
+What lies outside the tensor reads as zero, which changes no maximum and gives the scale 0 that the
+padding of swizzled scales must hold: the grid covers the padding, and no code is needed for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Boolean, Float32, Int32, Int64, Uint32
+
+from cutedsl import numerics
+from cutedsl.architectures import Architecture
+from cutedsl.config import DTYPE_BYTES, QuantizeConfig
+from cutedsl.tuning import BLOCK, WARP, Tuning
+
+# Swizzled scales come in tiles of 128 rows (or columns) x 4 blocks, that is 128 x 128 elements.
+_SWIZZLE_ELEMENTS = 128
+_SWIZZLE_BYTES = 512
+
+_ONE_BITS = 0x3F800000
+
+
+def _round_up(value: Int64, multiple: int) -> Int64:
+    return (value + (multiple - 1)) // multiple * multiple
+
+
+def _swizzled_offset(i: Int64, j: Int64, tiles: Int64) -> Int64:
+    """Where the scale of row (or column) i and block j lies; `tiles` is ceil(blocks / 4)."""
+    tile = (i // _SWIZZLE_ELEMENTS) * tiles + j // 4
+    return tile * _SWIZZLE_BYTES + (i % 32) * 16 + (i % _SWIZZLE_ELEMENTS) // 32 * 4 + j % 4
+
+
+@dataclasses.dataclass(frozen=True)
+class _Strip:
+    """What one thread owns of a tensor of `m` x `n` elements."""
+
+    m: Int64
+    n: Int64
+    row: Int64  # its first row
+    column: Int64  # its first column
+    rows_inside: Int32  # how many of its rows lie inside the tensor; 0 if its columns do not
+    lane_n: Int32  # its place among the lanes along a row
+    lane_m: Int32  # its place among the lanes along a column
+
+
+class StripKernel:
+    """The kernel of one configuration, for `cute.compile`."""
+
+    def __init__(self, config: QuantizeConfig, architecture: Architecture, tuning: Tuning) -> None:
+        tuning.check(config)
+        self.config = config
+        self.architecture = architecture
+        self.tuning = tuning
+        self.element_bytes = DTYPE_BYTES[config.dtype]
+        self.words_per_row = tuning.columns * self.element_bytes // 4
+        self.lanes_per_block = BLOCK // tuning.columns
+
+    @cute.jit
+    def __call__(
+        self,
+        input: cute.Tensor,
+        act_input: cute.Tensor | None,
+        rowwise_data: cute.Tensor | None,
+        rowwise_scale_inv: cute.Tensor | None,
+        columnwise_data: cute.Tensor | None,
+        columnwise_scale_inv: cute.Tensor | None,
+        amax: cute.Tensor | None,
+        dbias_workspace: cute.Tensor | None,
+        noop: cute.Pointer,
+        stream,
+    ):
+        """Launches the kernel; the arguments are those of ffi_bridge/kernel_package_abi.h."""
+        m, n = input.shape
+        if cutlass.const_expr(self.config.swizzled):
+            m = _round_up(m, _SWIZZLE_ELEMENTS)
+            n = _round_up(n, _SWIZZLE_ELEMENTS)
+        tiles_m = _round_up(m, self.tuning.tile_rows) // self.tuning.tile_rows
+        tiles_n = _round_up(n, self.tuning.tile_columns) // self.tuning.tile_columns
+        # One dimension, columns fastest: the other dimensions of a grid end at 65535.
+        self.quantize(
+            input,
+            rowwise_data,
+            rowwise_scale_inv,
+            columnwise_data,
+            columnwise_scale_inv,
+            amax,
+            noop,
+            cute.fast_divmod_create_divisor_v2(Int32(tiles_n)),
+        ).launch(
+            grid=[Int32(tiles_m * tiles_n), 1, 1],
+            block=[self.tuning.threads, 1, 1],
+            min_blocks_per_mp=self.tuning.min_ctas_per_sm,
+            stream=stream,
+        )
+
+    @cute.kernel
+    def quantize(
+        self,
+        input: cute.Tensor,
+        rowwise_data: cute.Tensor | None,
+        rowwise_scale_inv: cute.Tensor | None,
+        columnwise_data: cute.Tensor | None,
+        columnwise_scale_inv: cute.Tensor | None,
+        amax: cute.Tensor | None,
+        noop: cute.Pointer,
+        tiles_n: cute.FastDivmodDivisorV2,
+    ):
+        if numerics.load_flag(noop.toint()) != Uint32(_ONE_BITS):
+            strip = self._place(input, tiles_n)
+            words = self._load(input, strip)
+            magnitudes = []
+            row_scales = None
+            column_scales = None
+            if cutlass.const_expr(self.config.rowwise):
+                magnitudes = self._row_magnitudes(words)
+                row_scales = self._scales(magnitudes)
+                self._store_row_scales(rowwise_scale_inv, strip, row_scales)
+            if cutlass.const_expr(self.config.colwise):
+                magnitudes = self._column_magnitudes(words)
+                column_scales = self._scales(magnitudes)
+                self._store_column_scales(columnwise_scale_inv, strip, column_scales)
+            self._store_data(
+                rowwise_data, row_scales, columnwise_data, column_scales, strip, words
+            )
+            if cutlass.const_expr(self.config.with_amax):
+                self._raise_amax(amax, magnitudes)
+
+    def _place(self, input: cute.Tensor, tiles_n: cute.FastDivmodDivisorV2) -> _Strip:
+        tuning = self.tuning
+        m, n = input.shape
+        thread = cute.arch.thread_idx()[0]
+        tile_m, tile_n = divmod(cute.arch.block_idx()[0], tiles_n)
+        lane, warp = thread % WARP, thread // WARP
+        lane_n, lane_m = lane % tuning.lanes_along_n, lane // tuning.lanes_along_n
+        warp_n, warp_m = warp % tuning.warps_along_n, warp // tuning.warps_along_n
+        row = (
+            Int64(tile_m) * tuning.tile_rows
+            + (warp_m * tuning.lanes_along_m + lane_m) * tuning.rows
+        )
+        column = (
+            Int64(tile_n) * tuning.tile_columns
+            + (warp_n * tuning.lanes_along_n + lane_n) * tuning.columns
+        )
+        rows_inside = self._rows_below(row, m, column < n)
+        return _Strip(m, n, row, column, rows_inside, lane_n, lane_m)
+
+    def _rows_below(self, row: Int64, limit: Int64, condition: Boolean) -> Int32:
+        """How many of a thread's rows, the first of which is `row`, lie below `limit`."""
+        rows = Int32(cutlass.max(cutlass.min(limit - row, Int64(self.tuning.rows)), Int64(0)))
+        return numerics.select(condition, rows, Int32(0))
+
+    def _load(self, input: cute.Tensor, strip: _Strip) -> list[list[Uint32]]:
+        """The words of each row, zeros outside the tensor."""
+        row_bytes = strip.n * self.element_bytes
+        address = (
+            input.iterator.toint() + strip.row * row_bytes + strip.column * self.element_bytes
+        )
+        words = []
+        for r in range(self.tuning.rows):
+            row = []
+            for word in range(0, self.words_per_row, 4):
+                row += numerics.load_words(
+                    address + (row_bytes * r + word * 4),
+                    4,
+                    r < strip.rows_inside,
+                    self.tuning.load_modifier,
+                )
+            words.append(row)
+        return words
+
+    def _row_magnitudes(self, words: list[list[Uint32]]) -> list[Float32]:
+        """The absolute maximum of the block of each row."""
+        dtype = self.config.dtype
+        maxima = [numerics.reduce_magnitude(dtype, row) for row in words]
+        if dtype != "fp32":  # two rows share a word from here on
+            maxima = [
+                numerics.pair_magnitude(dtype, a, b) for a, b in zip(maxima[::2], maxima[1::2])
+            ]
+        return self._finish_magnitudes(maxima, 1, self.lanes_per_block)
+
+    def _column_magnitudes(self, words: list[list[Uint32]]) -> list[Float32]:
+        """The absolute maximum of the block of each column."""
+        maxima = [
+            numerics.reduce_magnitude(self.config.dtype, [row[word] for row in words])
+            for word in range(self.words_per_row)
+        ]
+        return self._finish_magnitudes(maxima, self.tuning.lanes_along_n, WARP)
+
+    def _finish_magnitudes(self, maxima: list[Uint32], first: int, end: int) -> list[Float32]:
+        """Reduces over the lanes that differ in their number's bits from `first` up to `end`."""
+        dtype = self.config.dtype
+        offsets = [1 << bit for bit in range(first.bit_length() - 1, end.bit_length() - 1)]
+        magnitudes = []
+        for word in maxima:
+            word = numerics.shuffle_magnitude(dtype, word, offsets)
+            magnitudes += numerics.to_floats(dtype, numerics.clean_magnitude(dtype, word))
+        return magnitudes
+
+    def _scales(self, magnitudes: list[Float32]) -> list[Uint32]:
+        """Scale bytes, four to a word."""
+        return numerics.block_scales(self.architecture, self.config.fp8_dtype, magnitudes)
+
+    def _store_row_scales(self, scales: cute.Tensor, strip: _Strip, packed: list[Uint32]) -> None:
+        """Each of the lanes that share a block stores every lanes_per_block-th of its rows."""
+        lanes = self.lanes_per_block
+        member = strip.lane_n % lanes
+        block = strip.column // BLOCK
+        m, n = strip.m, strip.n
+        if self.config.swizzled:
+            m, n = _round_up(m, _SWIZZLE_ELEMENTS), _round_up(n, _SWIZZLE_ELEMENTS)
+        rows_inside = self._rows_below(strip.row, m, block * BLOCK < n)
+        base = scales.iterator.toint()
+        for first in range(0, self.tuning.rows, lanes):
+            word = packed[first // 4]
+            if lanes == 8 and first + 4 < self.tuning.rows:
+                word = numerics.select(member < 4, word, packed[first // 4 + 1])
+            byte = word >> Uint32((member + first) % 4 * 8)
+            row = strip.row + (member + first)
+            if self.config.swizzled:
+                offset = _swizzled_offset(row, block, n // _SWIZZLE_ELEMENTS)
+            else:
+                offset = row * scales.shape[1] + block
+            numerics.store_byte(base + offset, byte, member + first < rows_inside)
+
+    def _store_column_scales(
+        self, scales: cute.Tensor, strip: _Strip, packed: list[Uint32]
+    ) -> None:
+        columns = self.tuning.columns
+        block = strip.row // BLOCK
+        base = scales.iterator.toint()
+        first_lane = strip.lane_m == 0
+        if self.config.swizzled:
+            m = _round_up(strip.m, _SWIZZLE_ELEMENTS)
+            n = _round_up(strip.n, _SWIZZLE_ELEMENTS)
+            inside = first_lane & (strip.row < m) & (strip.column < n)
+            address = base + _swizzled_offset(strip.column, block, m // _SWIZZLE_ELEMENTS)
+            self._store_bytes(address, packed, inside, distance=16)
+            return
+        inside = first_lane & (strip.row < strip.m) & (strip.column < strip.n)
+        address = base + block * scales.shape[1] + strip.column
+        aligned = (base | scales.shape[1]) % columns == 0
+        numerics.store_words(address, packed, inside & aligned)
+        self._store_bytes(address, packed, inside & (aligned == Boolean(False)), distance=1)
+
+    def _store_bytes(
+        self, address: Int64, packed: Sequence[Uint32], predicate: Boolean, distance: int
+    ) -> None:
+        for i in range(4 * len(packed)):
+            numerics.store_byte(address + i * distance, packed[i // 4] >> (i % 4 * 8), predicate)
+
+    def _store_data(
+        self,
+        rowwise_data: cute.Tensor | None,
+        row_scales: list[Uint32] | None,
+        columnwise_data: cute.Tensor | None,
+        column_scales: list[Uint32] | None,
+        strip: _Strip,
+        words: list[list[Uint32]],
+    ) -> None:
+        columns = self.tuning.columns
+        offset = strip.row * strip.n + strip.column
+        column_factors = None
+        if column_scales is not None:
+            column_factors = [
+                numerics.inverse_scale(column_scales[i // 4], i % 4) for i in range(columns)
+            ]
+        for r, row in enumerate(words):
+            inside = r < strip.rows_inside
+            values = [
+                value for word in row for value in numerics.to_floats(self.config.dtype, word)
+            ]
+            if row_scales is not None:
+                factor = numerics.inverse_scale(row_scales[r // 4], r % 4)
+                address = rowwise_data.iterator.toint() + (offset + strip.n * r)
+                self._store_fp8(address, values, [factor] * columns, inside)
+            if column_factors is not None:
+                address = columnwise_data.iterator.toint() + (offset + strip.n * r)
+                self._store_fp8(address, values, column_factors, inside)
+
+    def _store_fp8(
+        self, address: Int64, values: list[Float32], factors: list[Float32], predicate: Boolean
+    ) -> None:
+        scaled = numerics.scale(self.architecture, values, factors)
+        words = numerics.to_fp8(self.config.fp8_dtype, scaled)
+        numerics.store_words(address, words, predicate, self.tuning.store_modifier)
+
+    def _raise_amax(self, amax: cute.Tensor, magnitudes: list[Float32]) -> None:
+        """One atomic maximum per CTA."""
+        thread = cute.arch.thread_idx()[0]
+        largest = numerics.warp_max(numerics.largest_bits(magnitudes))
+        warps = self.tuning.threads // WARP
+        if warps > 1:
+            shared = cute.arch.alloc_smem(Uint32, warps).toint()
+            numerics.store_shared(shared + thread // WARP * 4, largest, thread % WARP == 0)
+            cute.arch.sync_threads()
+            largest = numerics.warp_max(numerics.load_shared(shared + thread * 4, thread < warps))
+        numerics.atomic_max_nonnegative(amax.iterator.toint(), largest, thread == 0)

@@ -1,0 +1,322 @@
+"""Device functions: absolute maxima, E8M0 scales and FP8 conversion.
+
+Elements live in 32-bit words: two neighbours of a 16-bit type, or one fp32. All functions are
+traced, so that each call emits straight-line code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Float32, Int32, Int64, Uint32
+from cutlass._mlir import ir
+from cutlass._mlir.dialects import llvm
+
+from cutedsl.architectures import Architecture
+
+# float(1 / largest finite value) of each FP8 type, as fp32 bits.
+_RECIPROCAL_MAX_BITS = {"fp8_e4m3fn": 0x3B124925, "fp8_e5m2": 0x37924925}
+_FP8_PTX_TYPES = {"fp8_e4m3fn": "e4m3x2", "fp8_e5m2": "e5m2x2"}
+_MAX_PTX_TYPES = {"fp32": "f32", "fp16": "f16x2", "bf16": "bf16x2"}
+
+# Clears the sign of every element of a word.
+_MAGNITUDE_MASK = {"fp32": 0x7FFFFFFF, "fp16": 0x7FFF7FFF, "bf16": 0x7FFF7FFF}
+
+
+def _ptx(
+    text: str,
+    constraints: str,
+    operands: Sequence[cutlass.Numeric],
+    results: Sequence[type[cutlass.Numeric]],
+    *,
+    volatile: bool = False,
+) -> list[cutlass.Numeric]:
+    """Emits inline PTX and returns its results, in order.
+
+    volatile: it touches memory or other lanes, so it stays where it is.
+    """
+    types = [result.mlir_type for result in results]
+    if not types:
+        result_type = None
+    elif len(types) == 1:
+        result_type = types[0]
+    else:
+        result_type = llvm.StructType.get_literal(types)
+    value = llvm.inline_asm(
+        result_type,
+        [operand.ir_value() for operand in operands],
+        text,
+        constraints,
+        has_side_effects=volatile,
+        is_align_stack=False,
+        asm_dialect=llvm.AsmDialect.AD_ATT,
+    )
+    if len(types) == 1:
+        return [results[0](value)]
+    return [
+        result(llvm.extractvalue(result.mlir_type, value, [index]))
+        for index, result in enumerate(results)
+    ]
+
+
+def _permute(a: Uint32, b: Uint32, selector: int) -> Uint32:
+    """Four bytes of a (0 to 3) and b (4 to 7), one by each hexadecimal digit of `selector`."""
+    return _ptx(f"prmt.b32 $0, $1, $2, {selector};", "=r,r,r", [a, b], [Uint32])[0]
+
+
+def _bits_to_float(bits: Uint32) -> Float32:
+    return Float32(llvm.bitcast(Float32.mlir_type, bits.ir_value()))
+
+
+def _float_to_bits(value: Float32) -> Uint32:
+    return Uint32(llvm.bitcast(Uint32.mlir_type, value.ir_value()))
+
+
+def select(
+    condition: cutlass.Boolean, if_true: cutlass.Numeric, if_false: cutlass.Numeric
+) -> cutlass.Numeric:
+    """Both are computed; of the type of `if_true`."""
+    return type(if_true)(cutlass.select_(condition, if_true, if_false))
+
+
+# Memory
+
+
+def load_words(address: Int64, count: int, predicate: cutlass.Boolean, modifier: str) -> list[Uint32]:
+    """`count` (4) words of read-only memory at `address`, zeros where `predicate` is false."""
+    outputs = ", ".join(f"${i}" for i in range(count))
+    zeros = " ".join(f"mov.b32 ${i}, 0;" for i in range(count))
+    return _ptx(
+        f"{{ .reg .pred p; setp.ne.b32 p, ${count + 1}, 0; {zeros} "
+        f"@p ld.global.nc{modifier}.v{count}.b32 {{{outputs}}}, [${count}]; }}",
+        ",".join(["=&r"] * count + ["l", "r"]),
+        [address, Int32(predicate)],
+        [Uint32] * count,
+        volatile=True,
+    )
+
+
+def store_words(
+    address: Int64, words: Sequence[Uint32], predicate: cutlass.Boolean, modifier: str = ""
+) -> None:
+    """Stores 1, 2 or 4 words at `address`, aligned to their size, where `predicate` is true."""
+    count = len(words)
+    vector = f".v{count}" if count > 1 else ""
+    inputs = ", ".join(f"${i + 2}" for i in range(count))
+    if count > 1:
+        inputs = f"{{{inputs}}}"
+    _ptx(
+        f"{{ .reg .pred p; setp.ne.b32 p, $1, 0; "
+        f"@p st.global{modifier}{vector}.b32 [$0], {inputs}; }}",
+        ",".join(["l", "r"] + ["r"] * count),
+        [address, Int32(predicate), *words],
+        [],
+        volatile=True,
+    )
+
+
+def store_byte(address: Int64, word: Uint32, predicate: cutlass.Boolean) -> None:
+    """Stores the lowest byte of `word` at `address` where `predicate` is true."""
+    _ptx(
+        "{ .reg .pred p; setp.ne.b32 p, $1, 0; @p st.global.b8 [$0], $2; }",
+        "l,r,r",
+        [address, Int32(predicate), word],
+        [],
+        volatile=True,
+    )
+
+
+def load_flag(address: Int64) -> Uint32:
+    """The word at `address`, 0 for a null pointer."""
+    return _ptx(
+        "{ .reg .pred p; setp.ne.b64 p, $1, 0; mov.b32 $0, 0; @p ld.global.b32 $0, [$1]; }",
+        "=&r,l",
+        [address],
+        [Uint32],
+        volatile=True,
+    )[0]
+
+
+def atomic_max_nonnegative(address: Int64, bits: Uint32, predicate: cutlass.Boolean) -> None:
+    """Raises the fp32 at `address` to the non-negative fp32 `bits`, whose order is that of ints."""
+    _ptx(
+        "{ .reg .pred p; setp.ne.b32 p, $1, 0; @p red.relaxed.gpu.global.max.s32 [$0], $2; }",
+        "l,r,r",
+        [address, Int32(predicate), bits],
+        [],
+        volatile=True,
+    )
+
+
+def store_shared(address: Int32, word: Uint32, predicate: cutlass.Boolean) -> None:
+    """Stores `word` at `address` in shared memory where `predicate` is true."""
+    _ptx(
+        "{ .reg .pred p; setp.ne.b32 p, $1, 0; @p st.shared.b32 [$0], $2; }",
+        "r,r,r",
+        [address, Int32(predicate), word],
+        [],
+        volatile=True,
+    )
+
+
+def load_shared(address: Int32, predicate: cutlass.Boolean) -> Uint32:
+    """The word at `address` in shared memory, 0 where `predicate` is false."""
+    return _ptx(
+        "{ .reg .pred p; setp.ne.b32 p, $2, 0; mov.b32 $0, 0; @p ld.shared.b32 $0, [$1]; }",
+        "=&r,r,r",
+        [address, Int32(predicate)],
+        [Uint32],
+        volatile=True,
+    )[0]
+
+
+# Absolute maxima
+
+
+def max_magnitude(dtype: str, a: Uint32, b: Uint32) -> Uint32:
+    """max(|a|, |b|) of each element, a NaN giving way to the other; the signs are arbitrary."""
+    return _ptx(
+        f"max.xorsign.abs.{_MAX_PTX_TYPES[dtype]} $0, $1, $2;", "=r,r,r", [a, b], [Uint32]
+    )[0]
+
+
+def reduce_magnitude(dtype: str, words: Sequence[Uint32]) -> Uint32:
+    """max_magnitude over `words`, as a tree."""
+    words = list(words)
+    while len(words) > 1:
+        pairs = [max_magnitude(dtype, a, b) for a, b in zip(words[::2], words[1::2])]
+        words = pairs + words[2 * len(pairs) :]
+    return words[0]
+
+
+def clean_magnitude(dtype: str, word: Uint32) -> Uint32:
+    """Clears what max_magnitude leaves behind: signs, and NaN where every element was one."""
+    return max_magnitude(dtype, word, Uint32(0)) & Uint32(_MAGNITUDE_MASK[dtype])
+
+
+def pair_magnitude(dtype: str, a: Uint32, b: Uint32) -> Uint32:
+    """Of two words of a 16-bit type: (the larger half of a, the larger half of b)."""
+    low = _permute(a, b, 0x5410)
+    high = _permute(a, b, 0x7632)
+    return max_magnitude(dtype, low, high)
+
+
+def shuffle_magnitude(dtype: str, word: Uint32, offsets: Sequence[int]) -> Uint32:
+    """max_magnitude over the lanes that differ in the bits `offsets` of their number."""
+    for offset in offsets:
+        word = max_magnitude(dtype, word, cute.arch.shuffle_sync_bfly(word, offset))
+    return word
+
+
+def largest_bits(magnitudes: Sequence[Float32]) -> Uint32:
+    """The bits of the largest of some non-negative values, which are ordered like integers."""
+    largest = _float_to_bits(magnitudes[0])
+    for magnitude in magnitudes[1:]:
+        largest = cutlass.max(largest, _float_to_bits(magnitude))
+    return largest
+
+
+def warp_max(bits: Uint32) -> Uint32:
+    """The largest `bits` of the warp."""
+    return _ptx(
+        "redux.sync.max.u32 $0, $1, 0xffffffff;", "=r,r", [bits], [Uint32], volatile=True
+    )[0]
+
+
+# Conversion
+
+
+def to_floats(dtype: str, word: Uint32) -> list[Float32]:
+    """The elements of a word, exactly."""
+    if dtype == "fp32":
+        return [_bits_to_float(word)]
+    if dtype == "bf16":
+        return [_bits_to_float(word << Uint32(16)), _bits_to_float(word & Uint32(0xFFFF0000))]
+    return _ptx(
+        "{ .reg .b16 low, high; mov.b32 {low, high}, $2; "
+        "cvt.f32.f16 $0, low; cvt.f32.f16 $1, high; }",
+        "=f,=f,r",
+        [word],
+        [Float32, Float32],
+    )
+
+
+def block_scales(
+    architecture: Architecture, fp8_dtype: str, amaxes: Sequence[Float32]
+) -> list[Uint32]:
+    """E8M0 bytes, packed four to a word in order, of the scales amax / max rounded up.
+
+    amaxes: a multiple of four, none of them NaN.
+    """
+    reciprocal = _bits_to_float(Uint32(_RECIPROCAL_MAX_BITS[fp8_dtype]))
+    quotients = [amax * reciprocal for amax in amaxes]
+    convert = _pack_e8m0_in_hardware if architecture.has_e8m0_conversion else _pack_e8m0
+    return [convert(quotients[i : i + 4]) for i in range(0, len(quotients), 4)]
+
+
+def _pack_e8m0_in_hardware(values: Sequence[Float32]) -> Uint32:
+    return _ptx(
+        "{ .reg .b16 low, high; "
+        "cvt.rp.satfinite.ue8m0x2.f32 low, $2, $1; cvt.rp.satfinite.ue8m0x2.f32 high, $4, $3; "
+        "mov.b32 $0, {low, high}; }",
+        "=r,f,f,f,f",
+        values,
+        [Uint32],
+    )[0]
+
+
+def _pack_e8m0(values: Sequence[Float32]) -> Uint32:
+    a, b, c, d = (_round_up_to_e8m0(value) for value in values)
+    low = _permute(a, b, 0x0040)
+    high = _permute(c, d, 0x0040)
+    return _permute(low, high, 0x5410)
+
+
+def _round_up_to_e8m0(value: Float32) -> Uint32:
+    """The exponent of the least power of two that is not below `value` (>= 0, not NaN).
+
+    Saturates at 254. Up to 2^-127, the least power of two there is, it is 0.
+    """
+    bits = _float_to_bits(value)
+    rounded_up = (bits + Uint32(0x7FFFFF)) >> Uint32(23)
+    saturated = cutlass.min(rounded_up, Uint32(254))
+    return select(bits <= Uint32(0x400000), Uint32(0), saturated)
+
+
+def inverse_scale(packed: Uint32, index: int) -> Float32:
+    """2^(127 - e) of byte `index` of `packed`, e != 255; 2^-127 for e = 254 is subnormal."""
+    shift = 23 - 8 * index
+    moved = packed << Uint32(shift) if shift >= 0 else packed >> Uint32(-shift)
+    exponent = moved & Uint32(0x7F800000)
+    return _bits_to_float(cutlass.max(Uint32(0x7F000000) - exponent, Uint32(0x00400000)))
+
+
+def scale(
+    architecture: Architecture, values: Sequence[Float32], factors: Sequence[Float32]
+) -> list[Float32]:
+    """values[i] * factors[i], rounded to nearest; an even number of them."""
+    if not architecture.has_packed_f32_multiply:
+        return [value * factor for value, factor in zip(values, factors)]
+    products = []
+    for i in range(0, len(values), 2):
+        products += cute.arch.mul_packed_f32x2(
+            (values[i], values[i + 1]), (factors[i], factors[i + 1]), rnd="rn", ftz=False
+        )
+    return products
+
+
+def to_fp8(fp8_dtype: str, values: Sequence[Float32]) -> list[Uint32]:
+    """FP8 bytes, packed four to a word in order; saturates, NaN is 0x7F. A multiple of four."""
+    convert = f"cvt.rn.satfinite.{_FP8_PTX_TYPES[fp8_dtype]}.f32"
+    return [
+        _ptx(
+            f"{{ .reg .b16 low, high; {convert} low, $2, $1; {convert} high, $4, $3; "
+            "mov.b32 $0, {low, high}; }",
+            "=r,f,f,f,f",
+            values[i : i + 4],
+            [Uint32],
+        )[0]
+        for i in range(0, len(values), 4)
+    ]

@@ -1,0 +1,78 @@
+"""The shape of each kernel: how many elements a thread, a warp and a CTA take.
+
+The only place where such numbers stand; they were chosen by measurement. Needs no CuTeDSL.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from cutedsl.architectures import Architecture
+from cutedsl.config import DTYPE_BYTES, QuantizeConfig
+
+WARP = 32
+BLOCK = 32  # elements that share a scale
+
+
+@dataclasses.dataclass(frozen=True)
+class Tuning:
+    """A strip kernel: each thread holds `columns` x `rows` elements in registers.
+
+    A warp is `lanes_along_n` lanes wide and 32 / lanes_along_n high, a CTA `warps_along_n` warps
+    wide and `warps_along_m` high.
+    """
+
+    columns: int
+    rows: int
+    lanes_along_n: int
+    warps_along_n: int
+    warps_along_m: int
+    min_ctas_per_sm: int = 0  # bounds the registers per thread; 0: no bound
+    load_modifier: str = ".L1::no_allocate"  # of ld.global.nc
+    store_modifier: str = ""  # of st.global, for the data
+
+    @property
+    def lanes_along_m(self) -> int:
+        return WARP // self.lanes_along_n
+
+    @property
+    def threads(self) -> int:
+        return WARP * self.warps_along_n * self.warps_along_m
+
+    @property
+    def tile_rows(self) -> int:
+        return self.rows * self.lanes_along_m * self.warps_along_m
+
+    @property
+    def tile_columns(self) -> int:
+        return self.columns * self.lanes_along_n * self.warps_along_n
+
+    def check(self, config: QuantizeConfig) -> None:
+        """ValueError if a kernel of this shape cannot compute `config`."""
+        load_elements = 16 // DTYPE_BYTES[config.dtype]
+        requirements = {
+            "columns must be 4, 8 or 16 and a multiple of a 16-byte load": (
+                self.columns in (4, 8, 16) and self.columns % load_elements == 0
+            ),
+            "rows must be a multiple of 4": self.rows % 4 == 0,
+            "lanes_along_n must divide a warp and cover whole blocks": (
+                WARP % self.lanes_along_n == 0
+                and self.lanes_along_n * self.columns % BLOCK == 0
+            ),
+            "a warp must be one block high for columnwise scales": (
+                not config.colwise or self.rows * self.lanes_along_m == BLOCK
+            ),
+            "a CTA may have at most 1024 threads": self.threads <= 1024,
+        }
+        for requirement, holds in requirements.items():
+            if not holds:
+                raise ValueError(f"Tuning.check: {requirement}; {self} for {config.name}")
+
+
+def choose(config: QuantizeConfig, architecture: Architecture) -> Tuning:
+    """The shape for `config` on `architecture`."""
+    del architecture  # the same shapes serve all of them so far
+    columns = 16 // DTYPE_BYTES[config.dtype]
+    if not config.colwise:
+        return Tuning(columns, 4, lanes_along_n=32, warps_along_n=4, warps_along_m=1)
+    return Tuning(columns, 16, lanes_along_n=16, warps_along_n=2, warps_along_m=2)
