@@ -16,20 +16,20 @@ inline constexpr size_t kNumBackends = 3;
 
 // Why a call was not served by a CuTeDSL kernel.
 enum class MissReason : uint8_t {
-  kNone = 0,             // it was
-  kDisabled,             // switched off by the environment or SetBackendMode
-  kNoProvider,           // the program links no kernel provider (//ffi_bridge)
-  kHostTensor,           // host memory: the CPU reference serves it
-  kUnsupportedConfig,    // no CuTeDSL kernel exists for this combination
-  kShape,                // N is not a multiple of 16, or the grid would be too large
-  kAlignment,            // a pointer is not aligned to 16 bytes
-  kNoPackage,            // no kernel package was found
-  kPackageRejected,      // packages were found but could not be used (corrupt, other version)
-  kArchitecture,         // no package has kernels for this device's architecture
-  kNotPackaged,          // the architecture's packages lack this configuration, and compiling on first use is off
-  kNoFactory,            // compiling on first use is on, but no Python factory is registered
-  kCompileFailed,        // the factory failed; tried again after SetBackendMode
-  kLaunchFailed,         // the kernel refused its arguments or did not launch
+  kNone = 0,           // it was
+  kDisabled,           // switched off by the environment or SetBackendMode
+  kNoProvider,         // the program links no kernel provider (//ffi_bridge)
+  kHostTensor,         // host memory: the CPU reference serves it
+  kUnsupportedConfig,  // no CuTeDSL kernel exists for this combination
+  kShape,              // N is not a multiple of 16
+  kAlignment,          // a pointer is not aligned to 16 bytes
+  kNoPackage,          // no kernel package was found
+  kPackageRejected,    // packages were found but could not be used (corrupt, other version)
+  kArchitecture,       // no package has kernels for this device's architecture
+  kNotPackaged,        // the packages lack this configuration, and compiling on first use is off
+  kNoFactory,          // compiling on first use is on, but no Python factory is registered
+  kCompileFailed,      // the factory failed; tried again after SetBackendMode
+  kLaunchFailed,       // the kernel refused its arguments or did not launch
 };
 inline constexpr size_t kNumMissReasons = 14;
 
@@ -44,8 +44,9 @@ enum class BackendMode : uint8_t {
   kJit = 2,       // and compile others on first use, if a factory is registered
 };
 
-// Sets the mode for the whole process, at any time, from any thread; also forgets failed compilations. Until it is
-// called, NVTE_ENABLE_CUTEDSL_QUANT_BACKEND decides: 0 is kOff, 1 is kJit, unset is kPackaged.
+// Sets the mode for the whole process, at any time, from any thread; also forgets failed
+// compilations. Until it is called, NVTE_ENABLE_CUTEDSL_QUANT_BACKEND decides: 0 is kOff, 1 is
+// kJit, unset is kPackaged.
 void SetBackendMode(BackendMode mode);
 BackendMode GetBackendMode();
 
@@ -54,7 +55,9 @@ struct Stats {
   uint64_t misses[kNumMissReasons] = {};  // by MissReason; [kNone] stays 0
 };
 
-// Counters of the whole process since its start or the last ResetStats.
+// Counters of the whole process since its start or the last ResetStats: one call and at most one
+// miss for each Quantize of at least one element. Dequantize, for which there are no CuTeDSL
+// kernels, is not counted.
 Stats GetStats();
 void ResetStats();
 

@@ -1,5 +1,5 @@
-// A kernel configuration: which of the quantization kernels a call needs. Its 32-bit id is the key of every kernel
-// table; its name is the name of the packaged TVM-FFI function.
+// A kernel configuration: which of the quantization kernels a call needs. Its 32-bit id is the key
+// of every kernel table; its name is the name of the packaged TVM-FFI function.
 #ifndef CUTEDSL_QUANT_CONFIG_H_
 #define CUTEDSL_QUANT_CONFIG_H_
 
@@ -32,28 +32,29 @@ enum class Activation : uint8_t {
 const char* ActivationName(Activation activation);
 
 struct QuantizeConfig {
-  DType dtype = DType::kBFloat16;          // of the input: kFloat32, kFloat16 or kBFloat16
-  DType fp8_dtype = DType::kFloat8E4M3;    // of the output: kFloat8E4M3 or kFloat8E5M2
-  bool rowwise = false;                    // 1x32 blocks along N
-  bool colwise = false;                    // 32x1 blocks along M
-  bool swizzled = false;                   // scales in the GEMM's 128x4 tiles instead of compact
-  bool with_amax = false;                  // global amax
-  bool with_dbias = false;                 // column sums
-  bool with_dact = false;                  // input is a gradient, multiplied by activation'(act_input)
-  bool with_act = false;                   // output = quantize(activation(input))
-  bool use_2d_quantization = false;        // 32x32 blocks
+  DType dtype = DType::kBFloat16;        // of the input: kFloat32, kFloat16 or kBFloat16
+  DType fp8_dtype = DType::kFloat8E4M3;  // of the output: kFloat8E4M3 or kFloat8E5M2
+  bool rowwise = false;                  // 1x32 blocks along N
+  bool colwise = false;                  // 32x1 blocks along M
+  bool swizzled = false;                 // scales in the GEMM's 128x4 tiles instead of compact
+  bool with_amax = false;                // global amax
+  bool with_dbias = false;               // column sums
+  bool with_dact = false;                // input is a gradient: times activation'(act_input)
+  bool with_act = false;                 // output = quantize(activation(input))
+  bool use_2d_quantization = false;      // 32x32 blocks
   Activation activation = Activation::kNone;
 
-  // bits 0-7 dtype, 8-15 fp8_dtype, 16 rowwise, 17 colwise, 18 swizzled, 19 amax, 20 dbias, 21 dact, 22 act, 23 2d,
-  // 24-31 activation.
+  // bits 0-7 dtype, 8-15 fp8_dtype, 16 rowwise, 17 colwise, 18 swizzled, 19 amax, 20 dbias,
+  // 21 dact, 22 act, 23 2d, 24-31 activation.
   uint32_t Id() const;
-  // cutedsl_mxfp8_<dtype>_<fp8>_<row>_<col>_<swizzled>_<amax>_<dbias>_<dact>_<act>_<2d>_<activation>, e.g.
-  // "cutedsl_mxfp8_bf16_fp8_e4m3fn_1_0_0_0_0_0_0_0_none". Empty if a type has no name.
+  // cutedsl_mxfp8_<dtype>_<fp8> followed by the other fields, _0 or _1 each, and _<activation>,
+  // e.g. "cutedsl_mxfp8_bf16_fp8_e4m3fn_1_0_0_0_0_0_0_0_none". Empty if a type has no name.
   std::string Name() const;
-  // Whether a CuTeDSL kernel exists for it (1224 configurations; 2-D blocks are the CUDA fallback's alone).
+  // Whether a CuTeDSL kernel exists for it: 1224 configurations. (2-D blocks are the CUDA
+  // fallback's alone.)
   bool IsLegal() const;
 
-  // Inverse of Id() and Name(); nullopt if the argument is not the encoding of a legal configuration.
+  // Inverses of Id() and Name(); nullopt unless given the encoding of a legal configuration.
   static std::optional<QuantizeConfig> FromId(uint32_t id);
   static std::optional<QuantizeConfig> FromName(std::string_view name);
 };

@@ -1,4 +1,5 @@
-// The one seam between the dispatcher and whoever has kernels: a table that is asked by configuration and device.
+// The one seam between the dispatcher and whoever has kernels: a table that is asked by
+// configuration and device.
 #ifndef CUTEDSL_QUANT_KERNEL_PROVIDER_H_
 #define CUTEDSL_QUANT_KERNEL_PROVIDER_H_
 
@@ -10,17 +11,18 @@
 
 namespace cutedsl_quant {
 
-// A scale buffer as it lies in memory: rows x cols bytes, row-major (for swizzled scales, the padded extent).
+// A scale buffer as it lies in memory: rows x cols bytes, row-major (for swizzled scales, the
+// padded extent).
 struct ScaleView {
   uint8_t* data = nullptr;
   int64_t rows = 0;
   int64_t cols = 0;
 };
 
-// A checked call, every tensor flattened to two dimensions. Null pointers are outputs not asked for.
+// A checked call, every tensor flattened to two dimensions. Outputs not asked for are null.
 struct KernelArgs {
-  int64_t rows = 0;  // M > 0
-  int64_t cols = 0;  // N > 0
+  int64_t rows = 0;                 // M > 0
+  int64_t cols = 0;                 // N > 0
   const void* input = nullptr;      // M x N of config.dtype
   const void* act_input = nullptr;  // M x N of config.dtype
   uint8_t* rowwise_data = nullptr;  // M x N of config.fp8_dtype
@@ -43,7 +45,7 @@ class Kernel {
 };
 
 struct KernelLookup {
-  const Kernel* kernel = nullptr;  // lives as long as the provider
+  const Kernel* kernel = nullptr;         // lives as long as the provider
   MissReason reason = MissReason::kNone;  // why kernel is null
 };
 
@@ -56,7 +58,8 @@ class KernelProvider {
   virtual void Reset() noexcept = 0;
 };
 
-// Installs the provider of the process (null: none) and returns the one before. It must outlive all later calls.
+// Installs the provider of the process (null: none) and returns the one before. It must outlive all
+// later calls.
 KernelProvider* SetKernelProvider(KernelProvider* provider);
 
 }  // namespace cutedsl_quant

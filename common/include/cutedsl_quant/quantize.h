@@ -1,9 +1,10 @@
-// MXFP8 quantization: casts of fp32, fp16 and bf16 tensors to FP8 with one E8M0 scale per block of 32 elements, and
-// back.
+// MXFP8 quantization: casts of fp32, fp16 and bf16 tensors to FP8 with one E8M0 scale per block of
+// 32 elements, and back.
 //
-// All functions work on host tensors (served by the CPU reference, synchronously) and on CUDA tensors (launched on the
-// given stream, asynchronously); all tensors of a call live on one device. They throw InvalidArgument for bad
-// arguments, before anything is written, and CudaError if CUDA fails.
+// All functions work on host tensors (served by the CPU reference, synchronously) and on CUDA
+// tensors (launched on the given stream, asynchronously); all tensors of a call live on one device.
+// They throw InvalidArgument for bad arguments, before anything is written, and CudaError if CUDA
+// fails.
 #ifndef CUTEDSL_QUANT_QUANTIZE_H_
 #define CUTEDSL_QUANT_QUANTIZE_H_
 
@@ -27,16 +28,18 @@ class CudaError : public std::runtime_error {
 
 // An MXFP8 tensor of M x N elements. Directions that are not given are not written (or read).
 //
-// rowwise_data, columnwise_data: shape of the input, kFloat8E4M3 or kFloat8E5M2 (both the same), row-major; the
+// rowwise_data, columnwise_data: kFloat8E4M3 or kFloat8E5M2, both the same; M x N, row-major. The
 //   columnwise data is not transposed.
-// rowwise_scale_inv: kFloat8E8M0, (roundup(M, 128), roundup(ceil(N/32), 4)), scale of elements [m, 32j..32j+31] at
-//   [m, j]. Without swizzling, (M, ceil(N/32)) is accepted too.
-// columnwise_scale_inv: kFloat8E8M0, (roundup(ceil(M/32), 4), roundup(N, 128)), scale of elements [32i..32i+31, n] at
-//   [i, n]. Without swizzling, (ceil(M/32), N) is accepted too.
-// swizzled_scales: both scale tensors are in 128x4 tiles of 512 bytes as block-scaled GEMMs read them; padding is
-//   written as zero. Otherwise bytes outside the valid region are left untouched.
-// amax: kFloat32, {1}, or not given. Raised to max |value| of what is quantized, never lowered: the caller sets the
-//   start value. Not read by Dequantize.
+// rowwise_scale_inv: kFloat8E8M0, (roundup(M, 128), roundup(ceil(N / 32), 4)); the scale of
+//   elements [m, 32j .. 32j + 31] stands at [m, j]. Without swizzling, (M, ceil(N / 32)) is
+//   accepted too.
+// columnwise_scale_inv: kFloat8E8M0, (roundup(ceil(M / 32), 4), roundup(N, 128)); the scale of
+//   elements [32i .. 32i + 31, n] stands at [i, n]. Without swizzling, (ceil(M / 32), N) is
+//   accepted too.
+// swizzled_scales: both scale tensors are in 128x4 tiles of 512 bytes as block-scaled GEMMs read
+//   them; padding is written as zero. Otherwise bytes outside the valid region are left untouched.
+// amax: kFloat32, {1}, or not given. Raised to max |value| of what is quantized, never lowered: the
+//   caller sets the start value. Not read by Dequantize.
 struct QuantizedTensor {
   Tensor rowwise_data;
   Tensor rowwise_scale_inv;
@@ -47,15 +50,18 @@ struct QuantizedTensor {
 };
 
 struct QuantizeOptions {
-  // kFloat32, {1}, or not given: when its value is exactly 1.0 at the time the kernel runs, nothing is written.
+  // kFloat32, {1}, or not given: when its value is exactly 1.0 at the time the kernel runs, nothing
+  // is written.
   Tensor noop;
 };
 
-// Casts `input` (kFloat32, kFloat16 or kBFloat16, any shape, contiguous) into the given directions of `output`.
-void Quantize(const Tensor& input, const QuantizedTensor& output, const QuantizeOptions& options, Stream stream);
+// Casts `input` (kFloat32, kFloat16 or kBFloat16, any shape, contiguous) into the given directions
+// of `output`. An input without elements is a success; nothing is written.
+void Quantize(const Tensor& input, const QuantizedTensor& output, const QuantizeOptions& options,
+              Stream stream);
 
-// Casts `input` back into `output` (kFloat32, kFloat16 or kBFloat16, shape of the data). Exactly one direction of
-// `input` is read: rowwise if it is given, else columnwise.
+// Casts `input` back into `output` (kFloat32, kFloat16 or kBFloat16, shape of the data). Exactly
+// one direction of `input` is read: rowwise if it is given, else columnwise.
 void Dequantize(const QuantizedTensor& input, const Tensor& output, Stream stream);
 
 }  // namespace cutedsl_quant

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <initializer_list>
 
-// The CUDA runtime's stream handle, declared here so that callers without CUDA headers can include this one.
+// The CUDA runtime's stream handle, declared here so that callers without CUDA headers can include
+// this one.
 struct CUstream_st;
 
 namespace cutedsl_quant {
 
-// A CUDA stream (the same type as cudaStream_t); null is the default stream. Ignored for host tensors.
+// A CUDA stream (the same type as cudaStream_t); null is the default stream. Ignored for host
+// tensors.
 using Stream = CUstream_st*;
 
 // Element types. The values are part of the kernel configuration's encoding (config.h).
@@ -42,8 +44,8 @@ inline constexpr int kMaxDims = 15;
 
 // A view of memory that the caller owns. A default-constructed Tensor means "not given".
 //
-// Quantization sees every tensor as two-dimensional: rows() is the product of all dimensions but the last, cols() the
-// last one. One dimension (N) is 1 x N, and no dimension is 1 x 1.
+// Quantization sees every tensor as two-dimensional: rows() is the product of all dimensions but
+// the last, cols() the last one. One dimension (N) is 1 x N, and no dimension is 1 x 1.
 struct Tensor {
   Tensor() = default;
   Tensor(void* data, DType dtype, Device device, std::initializer_list<int64_t> dims)
@@ -66,8 +68,9 @@ struct Tensor {
   Device device;
   int ndim = -1;  // at most kMaxDims; -1: not given
   int64_t shape[kMaxDims] = {};
-  // Distances in elements between neighbours along each dimension (ndim of them), or null for row-major contiguous.
-  // Tensors that are not contiguous are refused; the field exists so that they can be.
+  // Distances in elements between neighbours along each dimension (ndim of them), or null for
+  // row-major contiguous. Tensors that are not contiguous are refused; the field exists so that
+  // they can be.
   const int64_t* strides = nullptr;
 };
 

@@ -1,0 +1,295 @@
+#include "common/checks.h"
+
+#include <sstream>
+#include <string>
+
+#include "common/numerics.h"
+
+namespace cutedsl_quant {
+namespace {
+
+using numerics::ScaleShape;
+
+// ---- What messages are made of.
+
+std::ostream& operator<<(std::ostream& stream, DType dtype) { return stream << DTypeName(dtype); }
+
+std::ostream& operator<<(std::ostream& stream, Device device) {
+  if (device.type == DeviceType::kCpu) return stream << "the host";
+  return stream << "cuda:" << device.index;
+}
+
+std::ostream& operator<<(std::ostream& stream, ScaleShape shape) {
+  return stream << "(" << shape.rows << ", " << shape.cols << ")";
+}
+
+// The dimensions or strides of a tensor.
+struct Extents {
+  const int64_t* values;
+  int count;
+};
+
+std::ostream& operator<<(std::ostream& stream, Extents extents) {
+  stream << "(";
+  for (int i = 0; i < extents.count; ++i) stream << (i == 0 ? "" : ", ") << extents.values[i];
+  return stream << ")";
+}
+
+Extents ShapeOf(const Tensor& tensor) { return {tensor.shape, tensor.ndim}; }
+
+template <typename... Parts>
+[[noreturn]] [[gnu::noinline]] void Fail(const char* function, const Parts&... parts) {
+  std::ostringstream message;
+  message << function << ": ";
+  (message << ... << parts);
+  throw InvalidArgument(message.str());
+}
+
+// ---- One tensor by itself.
+
+int64_t ElementSize(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return 4;
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return 2;
+    default:
+      return 1;  // FP8 and scales; other types are refused before they are asked for
+  }
+}
+
+void CheckShape(const char* function, const char* name, const Tensor& tensor) {
+  if (tensor.ndim > kMaxDims) {
+    Fail(function, name, " has ", tensor.ndim, " dimensions; at most ", kMaxDims, " are accepted");
+  }
+  // Zeros count as ones, so that no product of some of the dimensions can overflow either.
+  int64_t bytes = ElementSize(tensor.dtype);
+  for (int i = 0; i < tensor.ndim; ++i) {
+    const int64_t extent = tensor.shape[i];
+    if (extent < 0) {
+      Fail(function, name, " has shape ", ShapeOf(tensor), "; dimensions must not be negative");
+    }
+    if (__builtin_mul_overflow(bytes, extent > 0 ? extent : 1, &bytes)) {
+      Fail(function, name, " has shape ", ShapeOf(tensor), "; its size must fit 63 bits");
+    }
+  }
+}
+
+void CheckContiguous(const char* function, const char* name, const Tensor& tensor) {
+  if (tensor.strides == nullptr || tensor.size() == 0) return;
+  int64_t contiguous[kMaxDims];
+  int64_t stride = 1;
+  bool matches = true;
+  for (int i = tensor.ndim - 1; i >= 0; --i) {
+    contiguous[i] = stride;
+    matches = matches && (tensor.shape[i] == 1 || tensor.strides[i] == stride);
+    stride *= tensor.shape[i];
+  }
+  if (matches) return;
+  Fail(function, name, " of shape ", ShapeOf(tensor), " has strides ",
+       Extents{tensor.strides, tensor.ndim}, "; it must be contiguous, with strides ",
+       Extents{contiguous, tensor.ndim});
+}
+
+void CheckData(const char* function, const char* name, const Tensor& tensor) {
+  if (tensor.size() == 0) return;
+  if (tensor.data == nullptr) {
+    Fail(function, name, " of shape ", ShapeOf(tensor), " has a null data pointer");
+  }
+  const int64_t element_size = ElementSize(tensor.dtype);
+  if (reinterpret_cast<uintptr_t>(tensor.data) % element_size != 0) {
+    Fail(function, name, " at ", tensor.data, " is not aligned to its elements; ", tensor.dtype,
+         " takes a multiple of ", element_size, " bytes");
+  }
+}
+
+// Everything but the type, which each kind of tensor checks first.
+void CheckMemory(const char* function, const char* name, const Tensor& tensor, Device device) {
+  CheckShape(function, name, tensor);
+  CheckContiguous(function, name, tensor);
+  CheckData(function, name, tensor);
+  if (tensor.device != device) {
+    Fail(function, name, " is on ", tensor.device,
+         "; all tensors of a call must be on one device, ", device);
+  }
+}
+
+// ---- Kinds of tensors.
+
+void CheckHighPrecision(const char* function, const char* name, const Tensor& tensor,
+                        Device device) {
+  if (!tensor.present()) Fail(function, name, " is not given");
+  if (tensor.dtype != DType::kFloat32 && tensor.dtype != DType::kFloat16 &&
+      tensor.dtype != DType::kBFloat16) {
+    Fail(function, name, " has dtype ", tensor.dtype,
+         "; float32, float16 and bfloat16 are accepted");
+  }
+  CheckMemory(function, name, tensor, device);
+}
+
+void CheckFp8(const char* function, const char* name, const Tensor& tensor, Device device) {
+  if (tensor.dtype != DType::kFloat8E4M3 && tensor.dtype != DType::kFloat8E5M2) {
+    Fail(function, name, " has dtype ", tensor.dtype,
+         "; float8_e4m3fn and float8_e5m2 are accepted");
+  }
+  CheckMemory(function, name, tensor, device);
+}
+
+void CheckSameShape(const char* function, const char* name, const Tensor& tensor,
+                    const char* other_name, const Tensor& other) {
+  if (tensor.rows() == other.rows() && tensor.cols() == other.cols()) return;
+  Fail(function, name, " has shape ", ShapeOf(tensor), "; the shape of ", other_name, " is ",
+       ShapeOf(other));
+}
+
+// One fp32 number, or nothing.
+float* CheckScalar(const char* function, const char* name, const Tensor& tensor, Device device) {
+  if (!tensor.present()) return nullptr;
+  if (tensor.dtype != DType::kFloat32) {
+    Fail(function, name, " has dtype ", tensor.dtype, "; float32 is accepted");
+  }
+  CheckMemory(function, name, tensor, device);
+  if (tensor.size() != 1) {
+    Fail(function, name, " has shape ", ShapeOf(tensor), "; (1) is accepted");
+  }
+  return static_cast<float*>(tensor.data);
+}
+
+// The scales that belong to `data`; either buffer shape is accepted if they are compact.
+ScaleView CheckScales(const char* function, const char* name, const Tensor& scales,
+                      const char* data_name, Device device, bool swizzled, ScaleShape padded,
+                      ScaleShape exact) {
+  if (!scales.present()) Fail(function, name, " is not given, but ", data_name, " is");
+  if (scales.dtype != DType::kFloat8E8M0) {
+    Fail(function, name, " has dtype ", scales.dtype, "; float8_e8m0fnu is accepted");
+  }
+  CheckMemory(function, name, scales, device);
+  const ScaleView view{static_cast<uint8_t*>(scales.data), scales.rows(), scales.cols()};
+  const bool is_padded = view.rows == padded.rows && view.cols == padded.cols;
+  const bool is_exact = view.rows == exact.rows && view.cols == exact.cols;
+  if (is_padded || (is_exact && !swizzled)) return view;
+  if (swizzled) {
+    Fail(function, name, " has shape ", ShapeOf(scales), "; ", padded,
+         " is accepted for swizzled scales");
+  }
+  Fail(function, name, " has shape ", ShapeOf(scales), "; ", padded, " and ", exact,
+       " are accepted");
+}
+
+// The two directions differ in names and in the shapes of their scales.
+struct Direction {
+  const char* data_name;
+  const char* scale_inv_name;
+  ScaleShape (*padded)(int64_t m, int64_t n);
+  ScaleShape (*exact)(int64_t m, int64_t n);
+};
+
+constexpr Direction kOutputRowwise = {"output.rowwise_data", "output.rowwise_scale_inv",
+                                      numerics::PaddedRowwiseScaleShape,
+                                      numerics::ExactRowwiseScaleShape};
+constexpr Direction kOutputColumnwise = {"output.columnwise_data", "output.columnwise_scale_inv",
+                                         numerics::PaddedColumnwiseScaleShape,
+                                         numerics::ExactColumnwiseScaleShape};
+constexpr Direction kInputRowwise = {"input.rowwise_data", "input.rowwise_scale_inv",
+                                     numerics::PaddedRowwiseScaleShape,
+                                     numerics::ExactRowwiseScaleShape};
+constexpr Direction kInputColumnwise = {"input.columnwise_data", "input.columnwise_scale_inv",
+                                        numerics::PaddedColumnwiseScaleShape,
+                                        numerics::ExactColumnwiseScaleShape};
+
+// Data and scales of one direction of an MXFP8 tensor that is shaped like `like`.
+ScaleView CheckDirection(const char* function, const Direction& direction, const Tensor& data,
+                         const Tensor& scale_inv, bool swizzled, const char* like_name,
+                         const Tensor& like) {
+  CheckFp8(function, direction.data_name, data, like.device);
+  CheckSameShape(function, direction.data_name, data, like_name, like);
+  const int64_t m = data.rows();
+  const int64_t n = data.cols();
+  return CheckScales(function, direction.scale_inv_name, scale_inv, direction.data_name,
+                     like.device, swizzled, direction.padded(m, n), direction.exact(m, n));
+}
+
+void CheckNoScales(const char* function, const Direction& direction, const Tensor& scale_inv) {
+  if (!scale_inv.present()) return;
+  Fail(function, direction.scale_inv_name, " is given, but ", direction.data_name, " is not");
+}
+
+}  // namespace
+
+QuantizeCall CheckQuantize(const char* function, const Tensor& input, const QuantizedTensor& output,
+                           const QuantizeOptions& options, Stream stream) {
+  const Device device = input.device;
+  CheckHighPrecision(function, "input", input, device);
+
+  QuantizeCall call;
+  QuantizeConfig& config = call.config;
+  KernelArgs& args = call.args;
+  config.dtype = input.dtype;
+  config.rowwise = output.rowwise_data.present();
+  config.colwise = output.columnwise_data.present();
+  config.swizzled = output.swizzled_scales;
+  config.with_amax = output.amax.present();
+  args.rows = input.rows();
+  args.cols = input.cols();
+  args.input = input.data;
+  args.device = device;
+  args.stream = stream;
+
+  if (!config.rowwise && !config.colwise) {
+    Fail(function, "output has neither rowwise_data nor columnwise_data; at least one is needed");
+  }
+  if (config.rowwise) {
+    args.rowwise_scale_inv =
+        CheckDirection(function, kOutputRowwise, output.rowwise_data, output.rowwise_scale_inv,
+                       config.swizzled, "input", input);
+    args.rowwise_data = static_cast<uint8_t*>(output.rowwise_data.data);
+    config.fp8_dtype = output.rowwise_data.dtype;
+  } else {
+    CheckNoScales(function, kOutputRowwise, output.rowwise_scale_inv);
+  }
+  if (config.colwise) {
+    args.columnwise_scale_inv =
+        CheckDirection(function, kOutputColumnwise, output.columnwise_data,
+                       output.columnwise_scale_inv, config.swizzled, "input", input);
+    args.columnwise_data = static_cast<uint8_t*>(output.columnwise_data.data);
+    if (config.rowwise && output.columnwise_data.dtype != config.fp8_dtype) {
+      Fail(function, "output.columnwise_data has dtype ", output.columnwise_data.dtype,
+           "; the dtype of output.rowwise_data is ", config.fp8_dtype);
+    }
+    config.fp8_dtype = output.columnwise_data.dtype;
+  } else {
+    CheckNoScales(function, kOutputColumnwise, output.columnwise_scale_inv);
+  }
+  args.amax = CheckScalar(function, "output.amax", output.amax, device);
+  args.noop = CheckScalar(function, "noop", options.noop, device);
+  return call;
+}
+
+DequantizeArgs CheckDequantize(const char* function, const QuantizedTensor& input,
+                               const Tensor& output, Stream stream) {
+  const bool rowwise = input.rowwise_data.present();
+  if (!rowwise && !input.columnwise_data.present()) {
+    Fail(function, "input has neither rowwise_data nor columnwise_data; one is needed");
+  }
+  const Tensor& data = rowwise ? input.rowwise_data : input.columnwise_data;
+  const Tensor& scale_inv = rowwise ? input.rowwise_scale_inv : input.columnwise_scale_inv;
+  CheckHighPrecision(function, "output", output, data.device);
+
+  DequantizeArgs args;
+  args.scale_inv = CheckDirection(function, rowwise ? kInputRowwise : kInputColumnwise, data,
+                                  scale_inv, input.swizzled_scales, "output", output);
+  args.rows = data.rows();
+  args.cols = data.cols();
+  args.data = static_cast<const uint8_t*>(data.data);
+  args.fp8_dtype = data.dtype;
+  args.colwise = !rowwise;
+  args.swizzled = input.swizzled_scales;
+  args.output = output.data;
+  args.dtype = output.dtype;
+  args.device = data.device;
+  args.stream = stream;
+  return args;
+}
+
+}  // namespace cutedsl_quant

@@ -1,0 +1,22 @@
+// The CPU reference: serves host tensors, and is what the other backends are compared with. Plain
+// and synchronous.
+#ifndef CUTEDSL_QUANT_COMMON_REFERENCE_REFERENCE_H_
+#define CUTEDSL_QUANT_COMMON_REFERENCE_REFERENCE_H_
+
+#include "common/dequantize_args.h"
+#include "cutedsl_quant/config.h"
+#include "cutedsl_quant/kernel_provider.h"
+
+namespace cutedsl_quant {
+namespace reference {
+
+// A plain cast: configurations with a fusion or 2-D blocks are not served. All pointers are host
+// memory.
+void Quantize(const QuantizeConfig& config, const KernelArgs& args);
+
+void Dequantize(const DequantizeArgs& args);
+
+}  // namespace reference
+}  // namespace cutedsl_quant
+
+#endif  // CUTEDSL_QUANT_COMMON_REFERENCE_REFERENCE_H_
