@@ -7,7 +7,6 @@ library: the checksum is what keeps a damaged file away from dlopen.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import json
 import re
@@ -17,24 +16,13 @@ from typing import Any
 
 import numpy as np
 
-import cutedsl
 from cutedsl.architectures import Architecture
 from cutedsl.config import QuantizeConfig
+from cutedsl.digest import source_digest
 
 SCHEMA = 1
 
 _ABI_VERSION = re.compile(r"^#define CUTEDSL_QUANT_KERNEL_ABI_VERSION (\d+)$", re.MULTILINE)
-
-
-def source_digest() -> str:
-    """sha256 over the sources of the package `cutedsl`, names included (64 hex digits)."""
-    digest = hashlib.sha256()
-    root = Path(cutedsl.__file__).parent
-    for path in sorted(root.rglob("*.py")):
-        content = path.read_bytes()
-        digest.update(f"{path.relative_to(root).as_posix()} {len(content)}\n".encode())
-        digest.update(content)
-    return digest.hexdigest()
 
 
 def abi_version(header: Path) -> int:

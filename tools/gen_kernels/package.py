@@ -25,6 +25,7 @@ from typing import Any
 from cutedsl import architectures
 from cutedsl.config import QuantizeConfig, select
 from tools.gen_kernels import manifest as manifests
+from tools.gen_kernels import shards
 
 GETTER = "cutedsl_quant_kernel_package"
 
@@ -87,12 +88,12 @@ def build_package(
     name: str,
     architecture: str,
     configs: Sequence[QuantizeConfig],
-    archives: Sequence[Path],
+    objects: Sequence[Path],
     library: Path,
     manifest_path: Path,
     getter_alias: str | None = None,
 ) -> dict[str, Any]:
-    """Links `archives` (objects or archives of them, with a kernel for each of `configs`).
+    """Links `objects`, which hold a kernel for each of `configs`.
 
     Writes the shared library and, after it, its manifest; returns the manifest.
     `getter_alias` is the suffix under which the package's getter is exported a second time.
@@ -112,9 +113,9 @@ def build_package(
         table.write_text(table_source(configs, manifest, getters), encoding="utf-8")
         exports = scratch / "exports.lds"
         exports.write_text(version_script(configs, getters), encoding="utf-8")
-        objects = []
+        inputs = [path.absolute() for path in objects]
         for source in (table, Path(recipe.source)):
-            objects.append(scratch / (source.stem + ".o"))
+            inputs.append(scratch / (source.stem + ".o"))
             recipe.run(
                 *recipe.compile_flags,
                 *_COMPILE_FLAGS,
@@ -123,8 +124,11 @@ def build_package(
                 "-c",
                 source,
                 "-o",
-                objects[-1],
+                inputs[-1],
             )
+        # In a file, because a thousand objects can be more than a command line holds.
+        response = scratch / "inputs.rsp"
+        response.write_text("\n".join(f'"{path}"' for path in inputs), encoding="utf-8")
         recipe.run(
             *recipe.link_flags,
             *_LINK_FLAGS,
@@ -132,9 +136,10 @@ def build_package(
             f"-Wl,-soname,{library.name}",
             "-o",
             library,
-            *objects,
-            *(archive.absolute() for archive in archives),
+            f"@{response}",
+            "-Wl,--start-group",
             *recipe.libraries,
+            "-Wl,--end-group",
             *recipe.library_flags,
         )
     described = manifests.describe_library(manifest, library)
@@ -150,7 +155,9 @@ def table_source(
         f"extern int __tvm_ffi_{config.name}(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);"
         for config in configs
     )
-    entries = "\n".join(f"    {{{config.id:#010x}u, __tvm_ffi_{config.name}}}," for config in configs)
+    entries = "\n".join(
+        f"    {{{config.id:#010x}u, __tvm_ffi_{config.name}}}," for config in configs
+    )
     functions = "\n".join(
         f"EXPORT const CutedslQuantKernelPackage* {getter}(void) {{ return &package; }}"
         for getter in getters
@@ -192,19 +199,20 @@ def main() -> None:
     parser.add_argument("--library", type=Path, required=True)
     parser.add_argument("--manifest", type=Path, required=True)
     parser.add_argument("--getter-alias")
-    parser.add_argument("archives", type=Path, nargs="+")
+    parser.add_argument("shards", type=Path, nargs="+", help="from compile_worker")
     args = parser.parse_args()
     try:
-        build_package(
-            LinkRecipe.load(args.recipe, Path.cwd()),
-            name=args.name,
-            architecture=args.arch,
-            configs=select(args.configs),
-            archives=args.archives,
-            library=args.library,
-            manifest_path=args.manifest,
-            getter_alias=args.getter_alias,
-        )
+        with tempfile.TemporaryDirectory(prefix="kernel_objects_") as scratch:
+            build_package(
+                LinkRecipe.load(args.recipe, Path.cwd()),
+                name=args.name,
+                architecture=args.arch,
+                configs=select(args.configs),
+                objects=shards.unpack(args.shards, Path(scratch)),
+                library=args.library,
+                manifest_path=args.manifest,
+                getter_alias=args.getter_alias,
+            )
     except (PackageError, ValueError) as error:
         parser.exit(1, f"{error}\n")
 
