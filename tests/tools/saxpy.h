@@ -1,4 +1,5 @@
-// A device function, a kernel and a host function: what cuda_library has to get through both compilers.
+// A device function, a kernel and a host function: what cuda_library has to get through both
+// compilers.
 #ifndef CUTEDSL_QUANT_TESTS_TOOLS_SAXPY_H_
 #define CUTEDSL_QUANT_TESTS_TOOLS_SAXPY_H_
 

@@ -3,12 +3,14 @@
 
 Usage: airgap.py PREFIX WORKSPACE
 
-PREFIX is what setup_bazel.sh unpacked; it holds the modules that Debian packages. WORKSPACE is only read. Below
-PREFIX/airgap this writes a registry and an rc file for the workspace, and prints the path of the rc file. What is up
-to date is left alone, and files change in one step, so several calls may run at once.
+PREFIX is what setup_bazel.sh unpacked; it holds the modules that Debian packages. WORKSPACE is
+only read. Below PREFIX/airgap this writes a registry and an rc file for the workspace, and prints
+the path of the rc file. What is up to date is left alone, and files change in one step, so several
+calls may run at once.
 
-Modules that Bazel itself always needs are overridden, whatever version is asked for. Others that Debian ships get an
-entry in the registry under each version that is asked for: to override a module outside the graph is an error.
+Modules that Bazel itself always needs are overridden, whatever version is asked for. Others that
+Debian ships get an entry in the registry under each version that is asked for: to override a module
+outside the graph is an error.
 """
 
 from __future__ import annotations
@@ -171,9 +173,8 @@ def main() -> None:
         "bazel_skylib": bazel / "tools/skylib",
         "platforms": bazel / "tools/platforms",
     }
-    overridden |= {
-        f"rules_{name}": bazel / "rules" / name for name in ("cc", "java", "license", "proto", "python")
-    }
+    rules = ("cc", "java", "license", "proto", "python")
+    overridden |= {f"rules_{name}": bazel / "rules" / name for name in rules}
     served = {
         "googletest": modules / "googletest",
         "rules_pkg": bazel / "rules/pkg",

@@ -1,8 +1,9 @@
 """`cuda_library`: CUDA C++ in Bazel with the compiler that PyPI serves.
 
-Nothing of a CUDA toolkit on the machine is used or looked at. The host compiler is the one of the C++ toolchain. Each
-.cu becomes one object in an action of its own, the same inputs give the same bytes, and the object holds machine code
-for every architecture plus the PTX of the lowest, from which a driver can compile for any other.
+Nothing of a CUDA toolkit on the machine is used or looked at. The host compiler is the one of the
+C++ toolchain. Each .cu becomes one object in an action of its own, and the same inputs give the
+same bytes. The object holds machine code for every architecture plus the PTX of the lowest, from
+which a driver can compile for any other.
 """
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
@@ -98,7 +99,7 @@ def _compile_cuda(ctx, source, context, cc_toolchain, feature_configuration):
         inputs = depset([source], transitive = [context.headers, cc_toolchain.all_files]),
         mnemonic = "CudaCompile",
         outputs = [output],
-        progress_message = "Compiling CUDA %{input}",
+        progress_message = "Compiling CUDA " + source.short_path,
         tools = ctx.files._nvcc,
     )
     return output
@@ -157,7 +158,7 @@ def _cuda_library_impl(ctx):
     )
     return [
         DefaultInfo(files = depset(archives), runfiles = runfiles),
-        OutputGroupInfo(objects = depset(cuda_objects)),
+        OutputGroupInfo(cuda_objects = depset(cuda_objects)),
         CcInfo(compilation_context = context, linking_context = linking_context),
     ]
 

@@ -1,7 +1,7 @@
 """Writes the BUILD files of a pip_site repository; run in its root after the wheels lie in site/.
 
-It runs on the interpreter that ran pip and takes the parser of requirements from there, so that nothing else needs
-to be installed.
+It runs on the interpreter that ran pip and takes the parser of requirements from there, so that
+nothing else needs to be installed.
 """
 
 import csv
@@ -20,7 +20,7 @@ SITE = "site"
 
 @dataclass
 class Distribution:
-    """An installed wheel: its files, below the repository's root, and the distributions it needs."""
+    """An installed wheel: its files, below the repository's root, and what it needs."""
 
     name: str
     files: list[str]
@@ -67,23 +67,25 @@ def call(rule: str, **attributes: object) -> str:
 
 def main() -> None:
     options = json.loads(sys.argv[1])
-    found = [
-        read_distribution(info, options["extras"]) for info in sorted(Path(SITE).glob("*.dist-info"))
-    ]
+    infos = sorted(Path(SITE).glob("*.dist-info"))
+    found = [read_distribution(info, options["extras"]) for info in infos]
     distributions = {distribution.name: distribution for distribution in found}
     root = [
         'load("@rules_python//python:py_library.bzl", "py_library")\n',
         'package(default_visibility = ["//visibility:public"])\n',
     ]
+    # One file can be recorded by several wheels.
+    every_file = sorted({file for distribution in found for file in distribution.files})
+    root.append(f"exports_files({json.dumps(every_file, indent=4)})\n")
     for distribution in found:
-        imports = [SITE, *(f"{SITE}/{path}" for path in options["extra_imports"].get(distribution.name, []))]
+        extra_imports = options["extra_imports"].get(distribution.name, [])
         root.append(
             call(
                 "py_library",
                 name=distribution.label,
                 srcs=[file for file in distribution.files if file.endswith(".py")],
                 data=[file for file in distribution.files if not file.endswith(".py")],
-                imports=imports,
+                imports=[SITE, *(f"{SITE}/{path}" for path in extra_imports)],
                 deps=sorted(
                     ":" + distributions[name].label
                     for name in distribution.requires
@@ -91,9 +93,7 @@ def main() -> None:
                 ),
             )
         )
-        root.append(
-            call("filegroup", name=distribution.label + "_files", srcs=distribution.files)
-        )
+        root.append(call("filegroup", name=distribution.label + "_files", srcs=distribution.files))
         package = Path(distribution.label)
         package.mkdir(exist_ok=True)
         aliases = {
