@@ -1,19 +1,19 @@
-/* What a kernel package (one shared library of ahead-of-time compiled kernels) exports, and how its kernels are
- * called. Shared by the generated table inside the package and by the loader (kernel_package.h). C, because the table
- * is generated C.
+/* What a kernel package (one shared library of ahead-of-time compiled kernels) exports, and how its
+ * kernels are called. Shared by the generated table inside the package and by the loader
+ * (kernel_package.h). C, because the table is generated C.
  *
  * Every kernel is a TVM-FFI packed function named QuantizeConfig::Name() with these arguments:
  *
  *   0 input                 DLTensor*, M x N, config dtype, 16-byte aligned, N % 16 == 0
  *   1 act_input             DLTensor*, like input; None unless with_dact
  *   2 rowwise_data          DLTensor*, M x N, FP8, 16-byte aligned; None unless rowwise
- *   3 rowwise_scale_inv     DLTensor*, rows x cols as the buffer lies in memory, uint8; None unless rowwise
- *   4 columnwise_data       DLTensor*, M x N, FP8, 16-byte aligned; None unless colwise
- *   5 columnwise_scale_inv  DLTensor*, rows x cols as the buffer lies in memory, uint8; None unless colwise
- *   6 amax                  DLTensor*, {1}, float32; None unless with_amax
- *   7 dbias_workspace       DLTensor*, ceil(M / chunk) x N, float32; None unless with_dbias
- *   8 noop                  opaque pointer to one float32 in device memory, or None
- *   9 stream                opaque pointer (cudaStream_t)
+ *   3 rowwise_scale_inv     DLTensor*, rows x cols as the buffer lies in memory, uint8; None unless
+ * rowwise 4 columnwise_data       DLTensor*, M x N, FP8, 16-byte aligned; None unless colwise 5
+ * columnwise_scale_inv  DLTensor*, rows x cols as the buffer lies in memory, uint8; None unless
+ * colwise 6 amax                  DLTensor*, {1}, float32; None unless with_amax 7 dbias_workspace
+ * DLTensor*, ceil(M / chunk) x N, float32; None unless with_dbias 8 noop                  opaque
+ * pointer to one float32 in device memory, or None 9 stream                opaque pointer
+ * (cudaStream_t)
  *
  * FP8 tensors are passed as float8_e4m3fn or float8_e5m2. */
 #ifndef CUTEDSL_QUANT_FFI_BRIDGE_KERNEL_PACKAGE_ABI_H_
@@ -44,8 +44,9 @@ typedef struct {
 
 typedef const CutedslQuantKernelPackage* (*CutedslQuantKernelPackageGetter)(void);
 
-/* The symbol that every package exports for dlsym. A package built by Bazel exports the same function a second time
- * under this name + "_" + its target's mangled label, so that several can be linked into one program. */
+/* The symbol that every package exports for dlsym. A package built by Bazel exports the same
+ * function a second time under this name + "_" + its target's mangled label, so that several can be
+ * linked into one program. */
 #define CUTEDSL_QUANT_KERNEL_PACKAGE_SYMBOL "cutedsl_quant_kernel_package"
 
 #ifdef __cplusplus

@@ -1,0 +1,264 @@
+// The library as TVM-FFI functions, for Python, JAX, Rust and others: libcutedsl_quant_ffi.so,
+// loaded as a TVM-FFI module.
+//
+// Tensors are anything that TVM-FFI takes as a DLTensor; outputs are passed in. Languages and
+// frameworks that lack a type pass the unsigned integers of its size: uint16 for bfloat16 (input,
+// and output of dequantize), uint8 for float8_e8m0fnu (scales) and for FP8 data, which `fp8_dtype`,
+// "e4m3" or "e5m2", then names. `stream` is a cudaStream_t as pointer or integer; None is TVM-FFI's
+// current stream of the tensor's device.
+//
+// InvalidArgument arrives as ValueError, CudaError as RuntimeError.
+#include <cuda_runtime_api.h>
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/map.h>
+#include <tvm/ffi/container/shape.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/extra/c_env_api.h>
+#include <tvm/ffi/function.h>
+
+#include <cstdlib>
+#include <new>
+#include <optional>
+#include <string>
+
+#include "cutedsl_quant/backend.h"
+#include "cutedsl_quant/quantize.h"
+#include "cutedsl_quant/stats.h"
+#include "ffi_bridge/cutedsl_provider.h"
+#include "ffi_bridge/dtype.h"
+#include "ffi_bridge/errors.h"
+
+namespace cutedsl_quant {
+namespace {
+
+namespace ffi = tvm::ffi;
+
+using OptionalTensor = ffi::Optional<ffi::TensorView>;
+
+// What unsigned integers of a tensor's role stand for.
+struct Role {
+  const char* name;
+  std::optional<DType> uint8;
+  std::optional<DType> uint16;
+};
+
+Device ToDevice(const char* name, DLDevice device) {
+  switch (device.device_type) {
+    case kDLCPU:
+    case kDLCUDAHost:
+      return {DeviceType::kCpu, 0};
+    case kDLCUDA:
+    case kDLCUDAManaged:
+      return {DeviceType::kCuda, device.device_id};
+    default:
+      TVM_FFI_THROW(ValueError) << name << " is on DLPack device type " << device.device_type
+                                << "; host and CUDA memory are accepted";
+  }
+  TVM_FFI_UNREACHABLE();
+}
+
+DType ToDType(const Role& role, DLDataType dtype) {
+  if (dtype.code == kDLUInt && dtype.lanes == 1) {
+    if (dtype.bits == 8 && role.uint8) return *role.uint8;
+    if (dtype.bits == 16 && role.uint16) return *role.uint16;
+  }
+  if (const auto known = FromDLDataType(dtype)) return *known;
+  TVM_FFI_THROW(ValueError) << role.name << " has the unknown type "
+                            << ffi::DLDataTypeToString(dtype);
+  TVM_FFI_UNREACHABLE();
+}
+
+// Points into `view`, which must outlive the result.
+Tensor ToTensor(const Role& role, const ffi::TensorView& view) {
+  if (view.ndim() > kMaxDims) {
+    TVM_FFI_THROW(ValueError) << role.name << " has " << view.ndim() << " dimensions; at most "
+                              << kMaxDims << " are accepted";
+  }
+  Tensor tensor;
+  tensor.data = view.data_ptr() == nullptr
+                    ? nullptr
+                    : static_cast<char*>(view.data_ptr()) + view.byte_offset();
+  tensor.dtype = ToDType(role, view.dtype());
+  tensor.device = ToDevice(role.name, view.device());
+  tensor.ndim = view.ndim();
+  for (int i = 0; i < tensor.ndim; ++i) tensor.shape[i] = view.size(i);
+  tensor.strides = view.strides().data();
+  return tensor;
+}
+
+Tensor ToTensor(const Role& role, const OptionalTensor& view) {
+  return view.has_value() ? ToTensor(role, *view) : Tensor();
+}
+
+Stream ToStream(const ffi::AnyView& stream, Device device) {
+  if (device.type == DeviceType::kCpu) return nullptr;
+  if (stream == nullptr) return static_cast<Stream>(TVMFFIEnvGetStream(kDLCUDA, device.index));
+  if (const auto pointer = stream.as<void*>()) return static_cast<Stream>(*pointer);
+  if (const auto number = stream.as<int64_t>()) return reinterpret_cast<Stream>(*number);
+  TVM_FFI_THROW(ValueError) << "stream is a " << stream.GetTypeKey()
+                            << "; a pointer, an integer and None are accepted";
+  TVM_FFI_UNREACHABLE();
+}
+
+std::optional<DType> ParseFp8(const ffi::Optional<ffi::String>& name) {
+  if (!name.has_value()) return std::nullopt;
+  if (*name == "e4m3") return DType::kFloat8E4M3;
+  if (*name == "e5m2") return DType::kFloat8E5M2;
+  TVM_FFI_THROW(ValueError) << "fp8_dtype is \"" << *name
+                            << "\"; \"e4m3\" and \"e5m2\" are accepted";
+  TVM_FFI_UNREACHABLE();
+}
+
+template <typename Call>
+void WithErrorsTranslated(Call call) {
+  try {
+    call();
+  } catch (const InvalidArgument& error) {
+    TVM_FFI_THROW(ValueError) << error.what();
+  } catch (const CudaError& error) {
+    TVM_FFI_THROW(RuntimeError) << error.what();
+  }
+}
+
+struct QuantizedViews {
+  const OptionalTensor& rowwise_data;
+  const OptionalTensor& rowwise_scale_inv;
+  const OptionalTensor& columnwise_data;
+  const OptionalTensor& columnwise_scale_inv;
+};
+
+QuantizedTensor ToQuantized(const QuantizedViews& views, std::optional<DType> fp8, bool swizzled) {
+  QuantizedTensor tensor;
+  tensor.rowwise_data = ToTensor({"rowwise_data", fp8, {}}, views.rowwise_data);
+  tensor.rowwise_scale_inv =
+      ToTensor({"rowwise_scale_inv", DType::kFloat8E8M0, {}}, views.rowwise_scale_inv);
+  tensor.columnwise_data = ToTensor({"columnwise_data", fp8, {}}, views.columnwise_data);
+  tensor.columnwise_scale_inv =
+      ToTensor({"columnwise_scale_inv", DType::kFloat8E8M0, {}}, views.columnwise_scale_inv);
+  tensor.swizzled_scales = swizzled;
+  return tensor;
+}
+
+void QuantizeExport(ffi::TensorView input, OptionalTensor rowwise_data,
+                    OptionalTensor rowwise_scale_inv, OptionalTensor columnwise_data,
+                    OptionalTensor columnwise_scale_inv, OptionalTensor amax, OptionalTensor noop,
+                    ffi::Optional<ffi::String> fp8_dtype, bool swizzled, ffi::AnyView stream) {
+  const Tensor in = ToTensor({"input", {}, DType::kBFloat16}, input);
+  QuantizedTensor out =
+      ToQuantized({rowwise_data, rowwise_scale_inv, columnwise_data, columnwise_scale_inv},
+                  ParseFp8(fp8_dtype), swizzled);
+  out.amax = ToTensor({"amax", {}, {}}, amax);
+  QuantizeOptions options;
+  options.noop = ToTensor({"noop", {}, {}}, noop);
+  WithErrorsTranslated([&] { Quantize(in, out, options, ToStream(stream, in.device)); });
+}
+
+void DequantizeExport(OptionalTensor rowwise_data, OptionalTensor rowwise_scale_inv,
+                      OptionalTensor columnwise_data, OptionalTensor columnwise_scale_inv,
+                      ffi::Optional<ffi::String> fp8_dtype, bool swizzled, ffi::TensorView output,
+                      ffi::AnyView stream) {
+  const QuantizedTensor in =
+      ToQuantized({rowwise_data, rowwise_scale_inv, columnwise_data, columnwise_scale_inv},
+                  ParseFp8(fp8_dtype), swizzled);
+  const Tensor out = ToTensor({"output", {}, DType::kBFloat16}, output);
+  WithErrorsTranslated([&] { Dequantize(in, out, ToStream(stream, out.device)); });
+}
+
+// Memory for outputs where no framework is there to ask for it.
+class Allocator {
+ public:
+  void AllocData(DLTensor* tensor) {
+    const size_t size = ffi::GetDataSize(*tensor);
+    if (tensor->device.device_type == kDLCPU) {
+      constexpr size_t kAlignment = 256;  // as cudaMalloc's
+      tensor->data = std::aligned_alloc(kAlignment, (size / kAlignment + 1) * kAlignment);
+      if (tensor->data == nullptr)
+        TVM_FFI_THROW(MemoryError) << "no " << size << " bytes on the host";
+      return;
+    }
+    int before = 0;
+    cudaGetDevice(&before);
+    cudaError_t error = cudaSetDevice(tensor->device.device_id);
+    if (error == cudaSuccess) error = cudaMalloc(&tensor->data, size == 0 ? 1 : size);
+    cudaSetDevice(before);
+    if (error != cudaSuccess) {
+      TVM_FFI_THROW(RuntimeError) << "no " << size << " bytes on cuda:" << tensor->device.device_id
+                                  << ": " << cudaGetErrorString(error);
+    }
+  }
+  void FreeData(DLTensor* tensor) {
+    tensor->device.device_type == kDLCPU ? std::free(tensor->data)
+                                         : static_cast<void>(cudaFree(tensor->data));
+  }
+};
+
+// An uninitialised tensor in host (kDLCPU) or CUDA (kDLCUDA) memory.
+ffi::Tensor EmptyExport(ffi::Shape shape, DLDataType dtype, DLDevice device) {
+  if (device.device_type != kDLCPU && device.device_type != kDLCUDA) {
+    TVM_FFI_THROW(ValueError) << "device is of DLPack type " << device.device_type
+                              << "; host and CUDA memory are accepted";
+  }
+  return ffi::Tensor::FromNDAlloc(Allocator(), shape, dtype, device);
+}
+
+// {"calls.cutedsl": 1, ..., "misses.disabled": 0, ...}
+ffi::Map<ffi::String, int64_t> StatsExport() {
+  std::vector<CutedslQuantCounter> counters(cutedsl_quant_stats(nullptr, 0));
+  cutedsl_quant_stats(counters.data(), counters.size());
+  ffi::Map<ffi::String, int64_t> stats;
+  for (const auto& counter : counters) stats.Set(counter.name, static_cast<int64_t>(counter.count));
+  return stats;
+}
+
+void ResetStatsExport() { ResetStats(); }
+
+constexpr const char* kModeNames[] = {"off", "packaged", "jit"};  // by BackendMode
+
+void SetBackendModeExport(ffi::String name) {
+  for (size_t i = 0; i < std::size(kModeNames); ++i) {
+    if (name == kModeNames[i]) return SetBackendMode(static_cast<BackendMode>(i));
+  }
+  TVM_FFI_THROW(ValueError) << "mode is \"" << name
+                            << "\"; \"off\", \"packaged\" and \"jit\" are accepted";
+}
+
+ffi::String BackendModeExport() { return kModeNames[static_cast<size_t>(GetBackendMode())]; }
+
+// Every package that was found, in order of precedence: path, status, message; and from its
+// manifest, unless that could not be read, name, architecture, compute_capabilities, num_kernels.
+ffi::Array<ffi::Map<ffi::String, ffi::Any>> PackagesExport() {
+  ffi::Array<ffi::Map<ffi::String, ffi::Any>> packages;
+  for (const auto& report : ProcessProvider().Packages()) {
+    const PackageManifest& manifest = report.manifest;
+    ffi::Array<int64_t> capabilities;
+    for (int32_t capability : manifest.compute_capabilities) capabilities.push_back(capability);
+    packages.push_back({{"path", report.path},
+                        {"status", PackageStatusName(report.verdict.status)},
+                        {"message", report.verdict.message},
+                        {"name", manifest.name},
+                        {"architecture", manifest.architecture},
+                        {"compute_capabilities", capabilities},
+                        {"num_kernels", static_cast<int64_t>(manifest.config_ids.size())}});
+  }
+  return packages;
+}
+
+// Why kernels could not be compiled or launched, latest last.
+ffi::Array<ffi::String> RecentErrorsExport() {
+  ffi::Array<ffi::String> errors;
+  for (const std::string& error : RecentErrors()) errors.push_back(error);
+  return errors;
+}
+
+}  // namespace
+}  // namespace cutedsl_quant
+
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(quantize, cutedsl_quant::QuantizeExport)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(dequantize, cutedsl_quant::DequantizeExport)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(empty, cutedsl_quant::EmptyExport)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(stats, cutedsl_quant::StatsExport)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(reset_stats, cutedsl_quant::ResetStatsExport)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(set_backend_mode, cutedsl_quant::SetBackendModeExport)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(backend_mode, cutedsl_quant::BackendModeExport)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(packages, cutedsl_quant::PackagesExport)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(recent_errors, cutedsl_quant::RecentErrorsExport)
