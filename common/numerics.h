@@ -1,5 +1,6 @@
-// The facts of the MXFP8 format that every backend written in C++ shares: constants, scale arithmetic, scale layouts.
-// Compiled by nvcc the functions work on both sides; device code takes the hardware's conversion where there is one.
+// The facts of the MXFP8 format that every backend written in C++ shares: constants, scale
+// arithmetic, scale layouts. Compiled by nvcc the functions work on both sides; device code takes
+// the hardware's conversion where there is one.
 #ifndef CUTEDSL_QUANT_COMMON_NUMERICS_H_
 #define CUTEDSL_QUANT_COMMON_NUMERICS_H_
 
@@ -49,8 +50,8 @@ CUTEDSL_QUANT_HOST_DEVICE float MaxReciprocal(DType fp8_dtype) {
                                                      : kE5M2MaxReciprocalBits);
 }
 
-// The smallest power of two that is not below a non-negative `value`, as an E8M0 byte e (2^(e - 127)); saturates at
-// 0xFE, NaN is 0xFF.
+// The smallest power of two that is not below a non-negative `value`, as an E8M0 byte e (2^(e -
+// 127)); saturates at 0xFE, NaN is 0xFF.
 CUTEDSL_QUANT_HOST_DEVICE uint8_t E8M0RoundUp(float value) {
 #if defined(__CUDA_ARCH_FAMILY_SPECIFIC__) && __CUDA_ARCH_FAMILY_SPECIFIC__ >= 1000
   uint16_t pair;
@@ -58,12 +59,10 @@ CUTEDSL_QUANT_HOST_DEVICE uint8_t E8M0RoundUp(float value) {
   return static_cast<uint8_t>(pair);
 #else
   const uint32_t bits = FloatToBits(value);
-  const uint32_t exponent = bits >> 23;
-  const uint32_t mantissa = bits & 0x7FFFFFu;
-  if (exponent == 0xFF) return mantissa != 0 ? kE8M0Nan : 0xFE;
-  const bool at_most_smallest = exponent == 0 && mantissa <= 0x400000u;  // 2^-127, the byte 0
-  const bool round_up = mantissa != 0 && exponent != 0xFE && !at_most_smallest;
-  return static_cast<uint8_t>(exponent + (round_up ? 1 : 0));
+  uint32_t exponent = (bits + 0x7FFFFFu) >> 23;  // the next one if there is any mantissa
+  exponent = exponent < 0xFE ? exponent : 0xFE;
+  exponent = bits <= 0x400000u ? 0 : exponent;  // up to 2^-127, which is subnormal in fp32
+  return static_cast<uint8_t>(bits > 0x7F800000u ? kE8M0Nan : exponent);
 #endif
 }
 
@@ -74,16 +73,16 @@ CUTEDSL_QUANT_HOST_DEVICE uint8_t BlockScale(float amax, DType fp8_dtype) {
 
 // 1 / 2^(scale - 127), what elements are multiplied with before the cast.
 CUTEDSL_QUANT_HOST_DEVICE float InverseScale(uint8_t scale) {
-  if (scale == kE8M0Nan) return BitsToFloat(0x7FFFFFFFu);
-  if (scale == 0xFE) return BitsToFloat(0x00400000u);  // 2^-127 is subnormal
-  return BitsToFloat(static_cast<uint32_t>(254 - scale) << 23);
+  uint32_t bits = static_cast<uint32_t>(254 - scale) << 23;
+  bits = scale == 0xFE ? 0x00400000u : bits;  // 2^-127 is subnormal
+  return BitsToFloat(scale == kE8M0Nan ? 0x7FFFFFFFu : bits);
 }
 
 // 2^(scale - 127), what elements are multiplied with to dequantize.
 CUTEDSL_QUANT_HOST_DEVICE float DecodeE8M0(uint8_t scale) {
-  if (scale == kE8M0Nan) return BitsToFloat(0x7FFFFFFFu);
-  if (scale == 0) return BitsToFloat(0x00400000u);  // 2^-127 is subnormal
-  return BitsToFloat(static_cast<uint32_t>(scale) << 23);
+  uint32_t bits = static_cast<uint32_t>(scale) << 23;
+  bits = scale == 0 ? 0x00400000u : bits;  // 2^-127 is subnormal
+  return BitsToFloat(scale == kE8M0Nan ? 0x7FFFFFFFu : bits);
 }
 
 CUTEDSL_QUANT_HOST_DEVICE constexpr int64_t CeilDiv(int64_t value, int64_t unit) {
@@ -106,7 +105,8 @@ inline constexpr ScaleShape ExactRowwiseScaleShape(int64_t m, int64_t n) {
 inline constexpr ScaleShape ExactColumnwiseScaleShape(int64_t m, int64_t n) {
   return {CeilDiv(m, kBlockSize), n};
 }
-// The same padded to whole 128x4 tiles: the shape of swizzled buffers, and the usual one of compact buffers.
+// The same padded to whole 128x4 tiles: the shape of swizzled buffers, and the usual one of compact
+// buffers.
 inline constexpr ScaleShape PaddedRowwiseScaleShape(int64_t m, int64_t n) {
   return {RoundUp(m, 128), RoundUp(CeilDiv(n, kBlockSize), 4)};
 }
@@ -114,13 +114,15 @@ inline constexpr ScaleShape PaddedColumnwiseScaleShape(int64_t m, int64_t n) {
   return {RoundUp(CeilDiv(m, kBlockSize), 4), RoundUp(n, 128)};
 }
 
-// Where a GEMM looks for the scale (outer, inner) in a buffer of 128x4 tiles, `inner_tiles` of them side by side.
-// Rowwise: outer = row, inner = col / 32, inner_tiles = ceil(N / 128).
-// Columnwise: outer = col, inner = row / 32, inner_tiles = ceil(M / 128).
+// Where a GEMM looks for the scale (outer, inner) in a buffer of 128x4 tiles, `inner_tiles` of them
+// side by side. Rowwise: outer = row, inner = col / 32, inner_tiles = ceil(N / 128). Columnwise:
+// outer = col, inner = row / 32, inner_tiles = ceil(M / 128).
 CUTEDSL_QUANT_HOST_DEVICE constexpr int64_t SwizzledIndex(int64_t outer, int64_t inner,
                                                           int64_t inner_tiles) {
-  return (outer / 128 * inner_tiles + inner / 4) * 512 + outer % 32 * 16 + outer % 128 / 32 * 4 +
-         inner % 4;
+  const uint64_t i = static_cast<uint64_t>(outer);  // unsigned division by 2^n is a shift
+  const uint64_t j = static_cast<uint64_t>(inner);
+  const uint64_t tile = i / 128 * static_cast<uint64_t>(inner_tiles) + j / 4;
+  return static_cast<int64_t>(tile * 512 + i % 32 * 16 + i % 128 / 32 * 4 + j % 4);
 }
 
 }  // namespace numerics

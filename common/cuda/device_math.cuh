@@ -1,0 +1,245 @@
+// Device-side building blocks of the cast kernels: memory accesses of a chosen width, the elements
+// a thread holds, block maxima and the FP8 conversions.
+#ifndef CUTEDSL_QUANT_COMMON_CUDA_DEVICE_MATH_CUH_
+#define CUTEDSL_QUANT_COMMON_CUDA_DEVICE_MATH_CUH_
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "common/numerics.h"
+
+namespace cutedsl_quant {
+namespace cuda {
+
+// One access to global memory of kBytes (a power of two, the pointer aligned to it), or none.
+// Predicated instructions instead of branches, so that the compiler can start all loads of a thread
+// before it uses the first.
+template <int kBytes>
+__device__ __forceinline__ void LoadIf(bool condition, uint32_t* to, const void* from) {
+  const uint32_t predicate = condition;
+  if constexpr (kBytes == 16) {
+    asm volatile(
+        "{\n .reg .pred p;\n setp.ne.u32 p, %5, 0;\n"
+        " @p ld.global.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+        : "+r"(to[0]), "+r"(to[1]), "+r"(to[2]), "+r"(to[3])
+        : "l"(from), "r"(predicate));
+  } else if constexpr (kBytes == 8) {
+    asm volatile(
+        "{\n .reg .pred p;\n setp.ne.u32 p, %3, 0;\n @p ld.global.v2.u32 {%0, %1}, [%2];\n}"
+        : "+r"(to[0]), "+r"(to[1])
+        : "l"(from), "r"(predicate));
+  } else if constexpr (kBytes == 4) {
+    asm volatile("{\n .reg .pred p;\n setp.ne.u32 p, %2, 0;\n @p ld.global.u32 %0, [%1];\n}"
+                 : "+r"(to[0])
+                 : "l"(from), "r"(predicate));
+  } else if constexpr (kBytes == 2) {
+    asm volatile("{\n .reg .pred p;\n setp.ne.u32 p, %2, 0;\n @p ld.global.u16 %0, [%1];\n}"
+                 : "+r"(to[0])
+                 : "l"(from), "r"(predicate));
+  } else {
+    static_assert(kBytes == 1);
+    asm volatile("{\n .reg .pred p;\n setp.ne.u32 p, %2, 0;\n @p ld.global.u8 %0, [%1];\n}"
+                 : "+r"(to[0])
+                 : "l"(from), "r"(predicate));
+  }
+}
+
+template <int kBytes>
+__device__ __forceinline__ void StoreIf(bool condition, void* to, const uint32_t* from) {
+  const uint32_t predicate = condition;
+  if constexpr (kBytes == 16) {
+    asm volatile(
+        "{\n .reg .pred p;\n setp.ne.u32 p, %5, 0;\n"
+        " @p st.global.v4.u32 [%0], {%1, %2, %3, %4};\n}" ::"l"(to),
+        "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3]), "r"(predicate)
+        : "memory");
+  } else if constexpr (kBytes == 8) {
+    asm volatile(
+        "{\n .reg .pred p;\n setp.ne.u32 p, %3, 0;\n @p st.global.v2.u32 [%0], {%1, %2};\n}" ::"l"(
+            to),
+        "r"(from[0]), "r"(from[1]), "r"(predicate)
+        : "memory");
+  } else if constexpr (kBytes == 4) {
+    asm volatile(
+        "{\n .reg .pred p;\n setp.ne.u32 p, %2, 0;\n @p st.global.u32 [%0], %1;\n}" ::"l"(to),
+        "r"(from[0]), "r"(predicate)
+        : "memory");
+  } else if constexpr (kBytes == 2) {
+    asm volatile(
+        "{\n .reg .pred p;\n setp.ne.u32 p, %2, 0;\n @p st.global.u16 [%0], %1;\n}" ::"l"(to),
+        "h"(static_cast<uint16_t>(from[0])), "r"(predicate)
+        : "memory");
+  } else {
+    static_assert(kBytes == 1);
+    asm volatile(
+        "{\n .reg .pred p;\n setp.ne.u32 p, %2, 0;\n @p st.global.u8 [%0], %1;\n}" ::"l"(to),
+        "r"(from[0]), "r"(predicate)
+        : "memory");
+  }
+}
+
+__device__ __forceinline__ float ToFloat(float x) { return x; }
+__device__ __forceinline__ float ToFloat(__half x) { return __half2float(x); }
+__device__ __forceinline__ float ToFloat(__nv_bfloat16 x) { return __bfloat162float(x); }
+
+// Elements are held in words. A word is one fp32 element, or two 16-bit elements that are compared
+// in one instruction. Maxima are of absolute values and start from 0, so that they drop NaN.
+struct FloatWords {
+  using Word = float;
+  static constexpr int kPerWord = 1;
+  static __device__ __forceinline__ Word AbsMax(Word a, Word b) {
+    return fmaxf(fabsf(a), fabsf(b));
+  }
+  static __device__ __forceinline__ float MaxOfWord(Word maximum) { return maximum; }
+  static __device__ __forceinline__ void Unpack(Word word, float* values) { values[0] = word; }
+};
+
+template <typename T>
+struct PairWords {
+  using Word = uint32_t;
+  static constexpr int kPerWord = 2;
+  // One instruction for both; the sign of the result means nothing.
+  static __device__ __forceinline__ Word AbsMax(Word a, Word b);
+  static __device__ __forceinline__ float2 ToFloats(Word word);
+
+  static __device__ __forceinline__ float MaxOfWord(Word maximum) {
+    const float2 values = ToFloats(maximum);
+    return fmaxf(fabsf(values.x), fabsf(values.y));
+  }
+  static __device__ __forceinline__ void Unpack(Word word, float* values) {
+    const float2 pair = ToFloats(word);
+    values[0] = pair.x;
+    values[1] = pair.y;
+  }
+};
+
+template <>
+__device__ __forceinline__ uint32_t PairWords<__half>::AbsMax(uint32_t a, uint32_t b) {
+  uint32_t maximum;
+  asm("max.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(maximum) : "r"(a), "r"(b));
+  return maximum;
+}
+
+template <>
+__device__ __forceinline__ uint32_t PairWords<__nv_bfloat16>::AbsMax(uint32_t a, uint32_t b) {
+  uint32_t maximum;
+  asm("max.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(maximum) : "r"(a), "r"(b));
+  return maximum;
+}
+
+template <>
+__device__ __forceinline__ float2 PairWords<__half>::ToFloats(uint32_t word) {
+  __half2 pair;
+  memcpy(&pair, &word, sizeof(pair));
+  return __half22float2(pair);
+}
+
+template <>
+__device__ __forceinline__ float2 PairWords<__nv_bfloat16>::ToFloats(uint32_t word) {
+  return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xFFFF0000u));
+}
+
+// How a thread holds kVec neighbouring elements of type T. A single 16-bit element is widened when
+// it is loaded.
+template <typename T, int kVec>
+struct WordsOf {
+  using Type = FloatWords;
+};
+template <int kVec>
+struct WordsOf<__half, kVec> {
+  using Type = std::conditional_t<kVec == 1, FloatWords, PairWords<__half>>;
+};
+template <int kVec>
+struct WordsOf<__nv_bfloat16, kVec> {
+  using Type = std::conditional_t<kVec == 1, FloatWords, PairWords<__nv_bfloat16>>;
+};
+
+// Loads kVec elements into words, zeros if not `condition`.
+template <typename T, int kVec, typename Word>
+__device__ __forceinline__ void LoadWordsIf(bool condition, Word* words, const T* from) {
+  constexpr int kBytes = kVec * sizeof(T);
+  uint32_t bits[(kBytes + 3) / 4] = {};
+  LoadIf<kBytes>(condition, bits, from);
+  if constexpr (kBytes < 4) {
+    T value;
+    memcpy(&value, bits, kBytes);
+    words[0] = ToFloat(value);
+  } else {
+    memcpy(words, bits, kBytes);
+  }
+}
+
+// Of kCount maxima in every lane, gives lane l the maximum of number l % kCount over the kLanes (a
+// power of two, at least kCount) neighbouring lanes that l belongs to: halves the number of values
+// with each exchange, instead of reducing each in all lanes.
+template <typename Words, int kLanes, int kCount>
+__device__ __forceinline__ typename Words::Word TransposedMax(
+    typename Words::Word (&maxima)[kCount], int lane) {
+  using Word = typename Words::Word;
+#pragma unroll
+  for (int step = kCount / 2; step >= 1; step /= 2) {
+    const bool upper = (lane & step) != 0;
+#pragma unroll
+    for (int i = 0; i < step; ++i) {
+      const Word kept = upper ? maxima[i + step] : maxima[i];
+      const Word sent = upper ? maxima[i] : maxima[i + step];
+      maxima[i] = Words::AbsMax(kept, __shfl_xor_sync(0xFFFFFFFFu, sent, step));
+    }
+  }
+#pragma unroll
+  for (int step = kCount; step < kLanes; step *= 2) {
+    maxima[0] = Words::AbsMax(maxima[0], __shfl_xor_sync(0xFFFFFFFFu, maxima[0], step));
+  }
+  return maxima[0];
+}
+
+template <DType kFp8>
+inline constexpr __nv_fp8_interpretation_t kInterpretation =
+    kFp8 == DType::kFloat8E4M3 ? __NV_E4M3 : __NV_E5M2;
+
+// Multiplies, casts and stores kVec neighbouring elements; inverse_scale(v) belongs to element v.
+template <DType kFp8, typename Words, int kVec, typename InverseScale>
+__device__ __forceinline__ void CastAndStoreIf(bool condition, uint8_t* to,
+                                               const typename Words::Word* words,
+                                               InverseScale inverse_scale) {
+  float values[kVec];
+#pragma unroll
+  for (int w = 0; w < kVec / Words::kPerWord; ++w) {
+    Words::Unpack(words[w], values + w * Words::kPerWord);
+  }
+#pragma unroll
+  for (int v = 0; v < kVec; ++v) values[v] *= inverse_scale(v);
+  uint32_t bytes[(kVec + 3) / 4] = {};
+  if constexpr (kVec == 1) {
+    bytes[0] = __nv_cvt_float_to_fp8(values[0], __NV_SATFINITE, kInterpretation<kFp8>);
+  } else {
+#pragma unroll
+    for (int v = 0; v < kVec; v += 2) {
+      const uint32_t pair = __nv_cvt_float2_to_fp8x2(make_float2(values[v], values[v + 1]),
+                                                     __NV_SATFINITE, kInterpretation<kFp8>);
+      bytes[v / 4] |= pair << v % 4 * 8;
+    }
+  }
+  StoreIf<kVec>(condition, to, bytes);
+}
+
+// Splits a linear index into row and column of a grid so many columns wide. Dividing 64-bit numbers
+// is slow.
+__device__ __forceinline__ void SplitIndex(int64_t index, int64_t columns, int64_t* row,
+                                           int64_t* column) {
+  if (((index | columns) >> 32) == 0) {
+    *row = static_cast<uint32_t>(index) / static_cast<uint32_t>(columns);
+  } else {
+    *row = index / columns;
+  }
+  *column = index - *row * columns;
+}
+
+}  // namespace cuda
+}  // namespace cutedsl_quant
+
+#endif  // CUTEDSL_QUANT_COMMON_CUDA_DEVICE_MATH_CUH_
