@@ -84,16 +84,20 @@ def select(
 # Memory
 
 
-def load_words(address: Int64, count: int, predicate: cutlass.Boolean, modifier: str) -> list[Uint32]:
-    """`count` (4) words of read-only memory at `address`, zeros where `predicate` is false."""
-    outputs = ", ".join(f"${i}" for i in range(count))
-    zeros = " ".join(f"mov.b32 ${i}, 0;" for i in range(count))
+def load_words(
+    address: Int64, modifier: str, predicate: cutlass.Boolean | None = None
+) -> list[Uint32]:
+    """Four words of read-only memory at `address`, zeros where `predicate` is false."""
+    load = f"ld.global.nc{modifier}.v4.b32 {{$0, $1, $2, $3}}, [$4];"
+    if predicate is None:
+        return _ptx(load, "=r,=r,=r,=r,l", [address], [Uint32] * 4, volatile=True)
     return _ptx(
-        f"{{ .reg .pred p; setp.ne.b32 p, ${count + 1}, 0; {zeros} "
-        f"@p ld.global.nc{modifier}.v{count}.b32 {{{outputs}}}, [${count}]; }}",
-        ",".join(["=&r"] * count + ["l", "r"]),
+        "{ .reg .pred p; setp.ne.b32 p, $5, 0; "
+        "mov.b32 $0, 0; mov.b32 $1, 0; mov.b32 $2, 0; mov.b32 $3, 0; "
+        f"@p {load} }}",
+        "=&r,=&r,=&r,=&r,l,r",
         [address, Int32(predicate)],
-        [Uint32] * count,
+        [Uint32] * 4,
         volatile=True,
     )
 

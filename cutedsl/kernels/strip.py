@@ -31,6 +31,11 @@ _SWIZZLE_BYTES = 512
 _ONE_BITS = 0x3F800000
 
 
+def _extents(tensor: cute.Tensor) -> tuple[Int64, Int64]:
+    """Rows and columns; `tensor.shape` would cut them to 32 bits."""
+    return cute.size(tensor, mode=[0]), cute.size(tensor, mode=[1])
+
+
 def _round_up(value: Int64, multiple: int) -> Int64:
     return (value + (multiple - 1)) // multiple * multiple
 
@@ -49,6 +54,7 @@ class _Strip:
     n: Int64
     row: Int64  # its first row
     column: Int64  # its first column
+    is_whole: Boolean  # whether the tile of its CTA lies inside the tensor
     rows_inside: Int32  # how many of its rows lie inside the tensor; 0 if its columns do not
     lane_n: Int32  # its place among the lanes along a row
     lane_m: Int32  # its place among the lanes along a column
@@ -81,7 +87,7 @@ class StripKernel:
         stream,
     ):
         """Launches the kernel; the arguments are those of ffi_bridge/kernel_package_abi.h."""
-        m, n = input.shape
+        m, n = _extents(input)
         if cutlass.const_expr(self.config.swizzled):
             m = _round_up(m, _SWIZZLE_ELEMENTS)
             n = _round_up(n, _SWIZZLE_ELEMENTS)
@@ -101,6 +107,7 @@ class StripKernel:
             grid=[Int32(tiles_m * tiles_n), 1, 1],
             block=[self.tuning.threads, 1, 1],
             min_blocks_per_mp=self.tuning.min_ctas_per_sm,
+            preferred_smem_carveout=-1,  # the driver's choice; else the DSL asks a GPU
             stream=stream,
         )
 
@@ -118,7 +125,19 @@ class StripKernel:
     ):
         if numerics.load_flag(noop.toint()) != Uint32(_ONE_BITS):
             strip = self._place(input, tiles_n)
-            words = self._load(input, strip)
+            fragment = cute.make_rmem_tensor(
+                (self.words_per_row, self.tuning.rows), Uint32
+            )
+            # Two ways to load, because a branch keeps all loads ahead of the first use, and whole
+            # tiles, nearly all of them, need no predicates.
+            if strip.is_whole:
+                self._load(input, strip, fragment, predicated=False)
+            else:
+                self._load(input, strip, fragment, predicated=True)
+            words = [
+                [fragment[word, row] for word in range(self.words_per_row)]
+                for row in range(self.tuning.rows)
+            ]
             magnitudes = []
             row_scales = None
             column_scales = None
@@ -138,46 +157,42 @@ class StripKernel:
 
     def _place(self, input: cute.Tensor, tiles_n: cute.FastDivmodDivisorV2) -> _Strip:
         tuning = self.tuning
-        m, n = input.shape
+        m, n = _extents(input)
         thread = cute.arch.thread_idx()[0]
         tile_m, tile_n = divmod(cute.arch.block_idx()[0], tiles_n)
         lane, warp = thread % WARP, thread // WARP
         lane_n, lane_m = lane % tuning.lanes_along_n, lane // tuning.lanes_along_n
         warp_n, warp_m = warp % tuning.warps_along_n, warp // tuning.warps_along_n
-        row = (
-            Int64(tile_m) * tuning.tile_rows
-            + (warp_m * tuning.lanes_along_m + lane_m) * tuning.rows
-        )
-        column = (
-            Int64(tile_n) * tuning.tile_columns
-            + (warp_n * tuning.lanes_along_n + lane_n) * tuning.columns
-        )
+        tile_row = Int64(tile_m) * tuning.tile_rows
+        tile_column = Int64(tile_n) * tuning.tile_columns
+        is_whole = (tile_row + tuning.tile_rows <= m) & (tile_column + tuning.tile_columns <= n)
+        row = tile_row + (warp_m * tuning.lanes_along_m + lane_m) * tuning.rows
+        column = tile_column + (warp_n * tuning.lanes_along_n + lane_n) * tuning.columns
         rows_inside = self._rows_below(row, m, column < n)
-        return _Strip(m, n, row, column, rows_inside, lane_n, lane_m)
+        return _Strip(m, n, row, column, is_whole, rows_inside, lane_n, lane_m)
 
     def _rows_below(self, row: Int64, limit: Int64, condition: Boolean) -> Int32:
         """How many of a thread's rows, the first of which is `row`, lie below `limit`."""
         rows = Int32(cutlass.max(cutlass.min(limit - row, Int64(self.tuning.rows)), Int64(0)))
         return numerics.select(condition, rows, Int32(0))
 
-    def _load(self, input: cute.Tensor, strip: _Strip) -> list[list[Uint32]]:
-        """The words of each row, zeros outside the tensor."""
+    def _load(
+        self, input: cute.Tensor, strip: _Strip, fragment: cute.Tensor, predicated: bool
+    ) -> None:
+        """Fills `fragment` with the words of each row, zeros outside the tensor."""
         row_bytes = strip.n * self.element_bytes
         address = (
             input.iterator.toint() + strip.row * row_bytes + strip.column * self.element_bytes
         )
-        words = []
         for r in range(self.tuning.rows):
-            row = []
-            for word in range(0, self.words_per_row, 4):
-                row += numerics.load_words(
-                    address + (row_bytes * r + word * 4),
-                    4,
-                    r < strip.rows_inside,
+            for first in range(0, self.words_per_row, 4):
+                words = numerics.load_words(
+                    address + (row_bytes * r + first * 4),
                     self.tuning.load_modifier,
+                    r < strip.rows_inside if predicated else None,
                 )
-            words.append(row)
-        return words
+                for i, word in enumerate(words):
+                    fragment[first + i, r] = word
 
     def _row_magnitudes(self, words: list[list[Uint32]]) -> list[Float32]:
         """The absolute maximum of the block of each row."""
@@ -230,7 +245,7 @@ class StripKernel:
             if self.config.swizzled:
                 offset = _swizzled_offset(row, block, n // _SWIZZLE_ELEMENTS)
             else:
-                offset = row * scales.shape[1] + block
+                offset = row * _extents(scales)[1] + block
             numerics.store_byte(base + offset, byte, member + first < rows_inside)
 
     def _store_column_scales(
@@ -248,8 +263,8 @@ class StripKernel:
             self._store_bytes(address, packed, inside, distance=16)
             return
         inside = first_lane & (strip.row < strip.m) & (strip.column < strip.n)
-        address = base + block * scales.shape[1] + strip.column
-        aligned = (base | scales.shape[1]) % columns == 0
+        address = base + block * _extents(scales)[1] + strip.column
+        aligned = (base | _extents(scales)[1]) % columns == 0
         numerics.store_words(address, packed, inside & aligned)
         self._store_bytes(address, packed, inside & (aligned == Boolean(False)), distance=1)
 
