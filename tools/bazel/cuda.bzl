@@ -135,10 +135,12 @@ def _cuda_library_impl(ctx):
         if source.extension == "cu"
     ]
 
-    # CUDA objects are always position-independent; they join whichever kinds the C++ toolchain made of the rest.
+    # CUDA objects are position-independent and serve as either kind; they join the kinds that the
+    # C++ toolchain made of the other sources, as an archive must not hold half of the library.
+    only_cuda = not cc_outputs.objects and not cc_outputs.pic_objects
     outputs = cc_common.create_compilation_outputs(
-        objects = depset(cc_outputs.objects + cuda_objects if cc_outputs.objects else []),
-        pic_objects = depset(cc_outputs.pic_objects + cuda_objects if cc_outputs.pic_objects or not cc_outputs.objects else []),
+        objects = depset(cc_outputs.objects + cuda_objects if only_cuda or cc_outputs.objects else []),
+        pic_objects = depset(cc_outputs.pic_objects + cuda_objects if only_cuda or cc_outputs.pic_objects else []),
     )
     linking_context, linking_outputs = cc_common.create_linking_context_from_compilation_outputs(
         name = ctx.label.name,
