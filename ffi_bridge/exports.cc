@@ -35,14 +35,22 @@ namespace ffi = tvm::ffi;
 
 using OptionalTensor = ffi::Optional<ffi::TensorView>;
 
-// What unsigned integers of a tensor's role stand for.
+// One tensor argument.
 struct Role {
-  const char* name;
+  std::string name;  // "<function>: <argument>", for messages
+  const char* accepted;
+  // What unsigned integers stand for.
   std::optional<DType> uint8;
   std::optional<DType> uint16;
 };
 
-Device ToDevice(const char* name, DLDevice device) {
+constexpr char kWideTypes[] = "float32, float16 and bfloat16 (or its bits as uint16)";
+constexpr char kFp8Types[] =
+    "float8_e4m3fn and float8_e5m2 (or, with fp8_dtype, their bits as uint8)";
+constexpr char kScaleTypes[] = "float8_e8m0fnu (or its bits as uint8)";
+constexpr char kFloatType[] = "float32";
+
+Device ToDevice(const std::string& name, DLDevice device) {
   switch (device.device_type) {
     case kDLCPU:
     case kDLCUDAHost:
@@ -63,8 +71,8 @@ DType ToDType(const Role& role, DLDataType dtype) {
     if (dtype.bits == 16 && role.uint16) return *role.uint16;
   }
   if (const auto known = FromDLDataType(dtype)) return *known;
-  TVM_FFI_THROW(ValueError) << role.name << " has the unknown type "
-                            << ffi::DLDataTypeToString(dtype);
+  TVM_FFI_THROW(ValueError) << role.name << " has type " << ffi::DLDataTypeToString(dtype) << "; "
+                            << role.accepted << " are accepted";
   TVM_FFI_UNREACHABLE();
 }
 
@@ -120,22 +128,30 @@ void WithErrorsTranslated(Call call) {
   }
 }
 
+// The MXFP8 tensor of a call.
 struct QuantizedViews {
   const OptionalTensor& rowwise_data;
   const OptionalTensor& rowwise_scale_inv;
   const OptionalTensor& columnwise_data;
   const OptionalTensor& columnwise_scale_inv;
+  const ffi::Optional<ffi::String>& fp8_dtype;
+  bool swizzled;
 };
 
-QuantizedTensor ToQuantized(const QuantizedViews& views, std::optional<DType> fp8, bool swizzled) {
+QuantizedTensor ToQuantized(const std::string& prefix, const QuantizedViews& views) {
+  const std::optional<DType> fp8 = ParseFp8(views.fp8_dtype);
+  const auto data = [&](const char* name, const OptionalTensor& view) {
+    return ToTensor({prefix + name, kFp8Types, fp8, {}}, view);
+  };
+  const auto scales = [&](const char* name, const OptionalTensor& view) {
+    return ToTensor({prefix + name, kScaleTypes, DType::kFloat8E8M0, {}}, view);
+  };
   QuantizedTensor tensor;
-  tensor.rowwise_data = ToTensor({"rowwise_data", fp8, {}}, views.rowwise_data);
-  tensor.rowwise_scale_inv =
-      ToTensor({"rowwise_scale_inv", DType::kFloat8E8M0, {}}, views.rowwise_scale_inv);
-  tensor.columnwise_data = ToTensor({"columnwise_data", fp8, {}}, views.columnwise_data);
-  tensor.columnwise_scale_inv =
-      ToTensor({"columnwise_scale_inv", DType::kFloat8E8M0, {}}, views.columnwise_scale_inv);
-  tensor.swizzled_scales = swizzled;
+  tensor.rowwise_data = data("rowwise_data", views.rowwise_data);
+  tensor.rowwise_scale_inv = scales("rowwise_scale_inv", views.rowwise_scale_inv);
+  tensor.columnwise_data = data("columnwise_data", views.columnwise_data);
+  tensor.columnwise_scale_inv = scales("columnwise_scale_inv", views.columnwise_scale_inv);
+  tensor.swizzled_scales = views.swizzled;
   return tensor;
 }
 
@@ -143,13 +159,13 @@ void QuantizeExport(ffi::TensorView input, OptionalTensor rowwise_data,
                     OptionalTensor rowwise_scale_inv, OptionalTensor columnwise_data,
                     OptionalTensor columnwise_scale_inv, OptionalTensor amax, OptionalTensor noop,
                     ffi::Optional<ffi::String> fp8_dtype, bool swizzled, ffi::AnyView stream) {
-  const Tensor in = ToTensor({"input", {}, DType::kBFloat16}, input);
+  const Tensor in = ToTensor({"Quantize: input", kWideTypes, {}, DType::kBFloat16}, input);
   QuantizedTensor out =
-      ToQuantized({rowwise_data, rowwise_scale_inv, columnwise_data, columnwise_scale_inv},
-                  ParseFp8(fp8_dtype), swizzled);
-  out.amax = ToTensor({"amax", {}, {}}, amax);
+      ToQuantized("Quantize: output.", {rowwise_data, rowwise_scale_inv, columnwise_data,
+                                        columnwise_scale_inv, fp8_dtype, swizzled});
+  out.amax = ToTensor({"Quantize: output.amax", kFloatType, {}, {}}, amax);
   QuantizeOptions options;
-  options.noop = ToTensor({"noop", {}, {}}, noop);
+  options.noop = ToTensor({"Quantize: options.noop", kFloatType, {}, {}}, noop);
   WithErrorsTranslated([&] { Quantize(in, out, options, ToStream(stream, in.device)); });
 }
 
@@ -158,9 +174,9 @@ void DequantizeExport(OptionalTensor rowwise_data, OptionalTensor rowwise_scale_
                       ffi::Optional<ffi::String> fp8_dtype, bool swizzled, ffi::TensorView output,
                       ffi::AnyView stream) {
   const QuantizedTensor in =
-      ToQuantized({rowwise_data, rowwise_scale_inv, columnwise_data, columnwise_scale_inv},
-                  ParseFp8(fp8_dtype), swizzled);
-  const Tensor out = ToTensor({"output", {}, DType::kBFloat16}, output);
+      ToQuantized("Dequantize: input.", {rowwise_data, rowwise_scale_inv, columnwise_data,
+                                         columnwise_scale_inv, fp8_dtype, swizzled});
+  const Tensor out = ToTensor({"Dequantize: output", kWideTypes, {}, DType::kBFloat16}, output);
   WithErrorsTranslated([&] { Dequantize(in, out, ToStream(stream, out.device)); });
 }
 

@@ -1,0 +1,121 @@
+"""What differs between frameworks: how their arrays are passed on, made, and ordered on streams."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Protocol
+
+import ml_dtypes
+import numpy as np
+import tvm_ffi
+
+from cutedsl_quant._library import library
+
+
+class Framework(Protocol):
+    def read(self, array: Any) -> Any:
+        """`array` as TVM-FFI takes it: the same memory, with unsigned integers for other types.
+
+        BufferError if the framework does not give its memory away.
+        """
+
+    def write(self, array: Any) -> Any:
+        """The same for an output; BufferError if it is read-only."""
+
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        """An uninitialised, contiguous array on the device of `like`."""
+
+    def stream(self, array: Any) -> int | None:
+        """The stream on which work on `array` is expected; None for the default."""
+
+
+_NUMPY_TYPES = {
+    "float32": np.dtype(np.float32),
+    "float16": np.dtype(np.float16),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float8_e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
+    "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "float8_e8m0fnu": np.dtype(ml_dtypes.float8_e8m0fnu),
+}
+
+# Types of ml_dtypes, which numpy's DLPack does not export.
+_AS_INTEGER = {
+    _NUMPY_TYPES["bfloat16"]: np.uint16,
+    _NUMPY_TYPES["float8_e4m3fn"]: np.uint8,
+    _NUMPY_TYPES["float8_e5m2"]: np.uint8,
+    _NUMPY_TYPES["float8_e8m0fnu"]: np.uint8,
+}
+
+
+class _Numpy:
+    def read(self, array: np.ndarray) -> tvm_ffi.Tensor:
+        # Only DLPack 1.0 and later can say that an array is read-only.
+        exported = self._view(array)
+        version = None if array.flags.writeable else (1, 0)
+        return tvm_ffi.from_dlpack(exported.__dlpack__(max_version=version))
+
+    def write(self, array: np.ndarray) -> tvm_ffi.Tensor:
+        if not array.flags.writeable:
+            raise BufferError("the array is read-only")
+        return self.read(array)
+
+    def _view(self, array: np.ndarray) -> np.ndarray:
+        integer = _AS_INTEGER.get(array.dtype)
+        return array if integer is None else array.view(integer)
+
+    def empty(self, shape: tuple[int, ...], dtype: str, like: np.ndarray) -> np.ndarray:
+        return np.empty(shape, _NUMPY_TYPES[dtype])
+
+    def stream(self, array: np.ndarray) -> None:
+        return None
+
+
+class _Torch:
+    def read(self, array: Any) -> Any:
+        torch = sys.modules["torch"]
+        array = array.detach()
+        return array.view(torch.uint8) if array.element_size() == 1 else array
+
+    write = read
+
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        torch = sys.modules["torch"]
+        # Scales stay bytes in releases without their type.
+        return torch.empty(shape, dtype=getattr(torch, dtype, torch.uint8), device=like.device)
+
+    def stream(self, array: Any) -> int | None:
+        torch = sys.modules["torch"]
+        return torch.cuda.current_stream(array.device).cuda_stream if array.is_cuda else None
+
+
+class _Dlpack:
+    """Everything else; what is returned are TVM-FFI tensors, which speak DLPack too."""
+
+    def read(self, array: Any) -> tvm_ffi.Tensor:
+        return array if isinstance(array, tvm_ffi.Tensor) else tvm_ffi.from_dlpack(array)
+
+    write = read
+
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> tvm_ffi.Tensor:
+        device = self.read(like).device
+        return library.empty(tvm_ffi.Shape(shape), tvm_ffi.dtype(dtype), device)
+
+    def stream(self, array: Any) -> None:
+        return None  # DLPack hands over on the default stream
+
+
+_NUMPY, _TORCH, _DLPACK = _Numpy(), _Torch(), _Dlpack()
+
+
+def framework_of(function: str, name: str, array: Any) -> Framework:
+    """Who made `array`. TypeError, naming `function` and the argument `name`, if nobody known."""
+    if isinstance(array, np.ndarray):
+        return _NUMPY
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return _TORCH
+    if hasattr(array, "__dlpack__"):
+        return _DLPACK
+    raise TypeError(
+        f"{function}: {name} is a {type(array).__name__}; arrays with __dlpack__ are accepted"
+    )
