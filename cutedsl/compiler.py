@@ -104,7 +104,8 @@ def compile_function(config: QuantizeConfig, compute_capability: int) -> tvm_ffi
     in this process.
 
     Returns a plain TVM-FFI function: calling it from C++ does not enter Python. ValueError if there
-    is no architecture for such devices or no kernel for `config`.
+    is no architecture for such devices or no kernel for `config`; RuntimeError if CuTeDSL sees no
+    such device.
     """
     target = architectures.for_compute_capability(compute_capability)
     if target is None:
@@ -115,4 +116,10 @@ def compile_function(config: QuantizeConfig, compute_capability: int) -> tvm_ffi
     compiled = compile_kernel(config, target.name)
     # Some releases return a Python wrapper for keyword arguments around the function itself.
     unwrap = getattr(compiled, "__tvm_ffi_object__", None)
-    return unwrap() if unwrap is not None else compiled
+    function = compiled if unwrap is None else unwrap()
+    if function is None:
+        raise RuntimeError(
+            f"compile_function: CuTeDSL compiled {config.name} for {target.name} but sees no device "
+            "here that could run it"
+        )
+    return function
