@@ -16,29 +16,38 @@ import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import NoReturn, TextIO
 
-from cutedsl import compiler
+from cutedsl import architectures, compiler
 from cutedsl.config import select
 from tools.gen_kernels import shards
 
 
+class _Parser(argparse.ArgumentParser):
+    """Raises where argparse would end the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
 def compile_shard(arguments: Sequence[str]) -> None:
     """Does one request; see --help for its arguments."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, fromfile_prefix_chars="@", exit_on_error=False
-    )
+    parser = _Parser(description=__doc__, fromfile_prefix_chars="@")
     parser.add_argument("--arch", required=True)
     parser.add_argument("--config", action="append", required=True, dest="configs")
     parser.add_argument("--shard", type=int, required=True)
     parser.add_argument("--shards", type=int, required=True)
     parser.add_argument("--output", type=Path, required=True)
     args = parser.parse_args(arguments)
+    architecture = architectures.get(args.arch)
     configs = shards.deal(select(args.configs), args.shard, args.shards)
     with tempfile.TemporaryDirectory(prefix="kernel_objects_") as scratch:
         objects = [Path(scratch) / f"{config.name}.o" for config in configs]
         for config, path in zip(configs, objects, strict=True):
-            compiler.compile_to_object(config, args.arch, path)
+            try:
+                compiler.compile_to_object(config, architecture.name, path)
+            except Exception as error:
+                raise RuntimeError(f"{config.name} for {architecture.name} failed") from error
         shards.pack(objects, args.output)
 
 
@@ -46,18 +55,14 @@ def attempt(work: Callable[[Sequence[str]], None], arguments: Sequence[str]) -> 
     """Runs `work`; returns an exit code and what to tell the user."""
     try:
         work(arguments)
-    except (ValueError, argparse.ArgumentError) as error:
+    except ValueError as error:
         return 1, f"{error}\n"
     except Exception:
         return 1, traceback.format_exc()
-    except SystemExit as error:
-        return 1, f"exit {error.code}: {arguments}\n"
     return 0, ""
 
 
-def serve(
-    requests: TextIO, responses: TextIO, work: Callable[[Sequence[str]], None]
-) -> None:
+def serve(requests: TextIO, responses: TextIO, work: Callable[[Sequence[str]], None]) -> None:
     """Answers requests until there are no more. A request that fails is answered like any other."""
     for line in requests:
         request = json.loads(line)

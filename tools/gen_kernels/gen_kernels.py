@@ -193,9 +193,7 @@ def run(args: argparse.Namespace) -> None:
         pool = stack.enter_context(CompilePool(min(args.jobs, len(configs))))
         for target in targets:
             start = time.monotonic()
-            manifest = generate(
-                f"{name}_{target}", target, configs, folder, recipe, pool, progress
-            )
+            manifest = generate(f"{name}_{target}", target, configs, folder, recipe, pool, progress)
             library = manifest["library"]
             seconds = f"{time.monotonic() - start:.1f}"
             size = terminal.file_size(library["size"])
@@ -214,6 +212,7 @@ def main() -> None:
     except (UsageError, CompileError, PackageError) as error:
         sys.exit(f"gen_kernels: {error}")
     except KeyboardInterrupt:
+        print("gen_kernels: interrupted, nothing half-written", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
 
 

@@ -14,9 +14,7 @@ from pathlib import Path
 from cutedsl.config import QuantizeConfig
 
 
-def deal(
-    configs: Sequence[QuantizeConfig], index: int, count: int
-) -> Sequence[QuantizeConfig]:
+def deal(configs: Sequence[QuantizeConfig], index: int, count: int) -> Sequence[QuantizeConfig]:
     """The configurations of shard `index` of `count`; ValueError if there is no such shard."""
     if not 0 <= index < count:
         raise ValueError(f"there is no shard {index} of {count}")

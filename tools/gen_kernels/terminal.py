@@ -1,4 +1,4 @@
-"""What a long run shows: a progress bar on a terminal, plain lines elsewhere, a table at the end."""
+"""What a long run shows: a progress bar on a terminal, lines elsewhere, a table at the end."""
 
 from __future__ import annotations
 
