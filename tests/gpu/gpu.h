@@ -1,0 +1,69 @@
+// What GPU tests need of CUDA: memory with guards around it, errors as failures, and the rule when
+// there is no GPU.
+#ifndef CUTEDSL_QUANT_TESTS_GPU_GPU_H_
+#define CUTEDSL_QUANT_TESTS_GPU_GPU_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/cuda_check.h"
+#include "cutedsl_quant/tensor.h"
+
+#define CUTEDSL_QUANT_CUDA(call) ::cutedsl_quant::CheckCuda(call, #call)
+
+namespace cutedsl_quant {
+namespace testing {
+
+// What output memory holds before a call; nothing else may lie there afterwards than what the call
+// had to write.
+inline constexpr uint8_t kPoison = 0xA5;
+// What surrounds inputs: large numbers or NaN in every type.
+inline constexpr uint8_t kInputGuard = 0x7B;
+
+// Whether there is a GPU. Without one, prints so once; fails the running test if
+// CUTEDSL_QUANT_REQUIRE_GPU is 1.
+bool HaveGpu();
+
+// A tensor's memory on device 0, between guards. `offset` bytes are added to an address aligned to
+// 256 bytes.
+class GpuBuffer {
+ public:
+  GpuBuffer(size_t size, size_t offset);
+  ~GpuBuffer();
+  GpuBuffer(const GpuBuffer&) = delete;
+  GpuBuffer& operator=(const GpuBuffer&) = delete;
+
+  void* data() const { return base_ + begin(); }
+  size_t size() const { return size_; }
+
+  // Everything, guards included, becomes `byte`.
+  void Fill(uint8_t byte, cudaStream_t stream);
+  void Upload(const void* content, size_t size);
+  // Empty if all of the memory is as it should be: `content`, and `guard` around it; else what
+  // differs first. The work of the default stream is waited for.
+  struct Difference {
+    bool found = false;
+    bool in_guard = false;
+    int64_t offset = 0;  // from data()
+    uint8_t actual = 0;
+    uint8_t expected = 0;
+  };
+  Difference Compare(const std::vector<uint8_t>& content, uint8_t guard) const;
+
+ private:
+  static constexpr size_t kGuard = 4096;
+  size_t begin() const { return kGuard + offset_; }
+  size_t total() const { return begin() + size_ + kGuard; }
+
+  uint8_t* base_ = nullptr;
+  size_t size_;
+  size_t offset_;
+};
+
+}  // namespace testing
+}  // namespace cutedsl_quant
+
+#endif  // CUTEDSL_QUANT_TESTS_GPU_GPU_H_
