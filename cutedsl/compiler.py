@@ -45,9 +45,7 @@ def _arguments(config: QuantizeConfig) -> list[object]:
         if not present:
             return None
         shape = (cute.sym_int64(), cute.sym_int64())
-        return make_fake_compact_tensor(
-            cutlass.Uint8, shape, stride_order=(1, 0), assumed_align=1
-        )
+        return make_fake_compact_tensor(cutlass.Uint8, shape, stride_order=(1, 0), assumed_align=1)
 
     amax = make_fake_compact_tensor(cutlass.Float32, (1,), assumed_align=4)
     dbias_workspace = make_fake_compact_tensor(
@@ -119,7 +117,7 @@ def compile_function(config: QuantizeConfig, compute_capability: int) -> tvm_ffi
     function = compiled if unwrap is None else unwrap()
     if function is None:
         raise RuntimeError(
-            f"compile_function: CuTeDSL compiled {config.name} for {target.name} but sees no device "
-            "here that could run it"
+            f"compile_function: CuTeDSL compiled {config.name} for {target.name} but sees no device"
+            " here that could run it"
         )
     return function

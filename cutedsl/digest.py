@@ -12,7 +12,7 @@ _EXCLUDED = ("reference.py",)
 
 @functools.cache
 def source_digest() -> str:
-    """SHA-256, as 64 hexadecimal digits, of this package's Python files and their relative paths."""
+    """SHA-256 (64 hexadecimal digits) of the Python files of this package and their paths in it."""
     root = pathlib.Path(__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py"), key=lambda path: path.relative_to(root).as_posix()):

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, Int64, Uint32
-from cutlass._mlir import ir
 from cutlass._mlir.dialects import llvm
 
 from cutedsl.architectures import Architecture
@@ -61,9 +60,20 @@ def _ptx(
     ]
 
 
+def _ptx_word(
+    text: str,
+    constraints: str,
+    operands: Sequence[cutlass.Numeric],
+    *,
+    volatile: bool = False,
+) -> Uint32:
+    """Inline PTX with one word as its result."""
+    return _ptx(text, constraints, operands, [Uint32], volatile=volatile)[0]
+
+
 def _permute(a: Uint32, b: Uint32, selector: int) -> Uint32:
     """Four bytes of a (0 to 3) and b (4 to 7), one by each hexadecimal digit of `selector`."""
-    return _ptx(f"prmt.b32 $0, $1, $2, {selector};", "=r,r,r", [a, b], [Uint32])[0]
+    return _ptx_word(f"prmt.b32 $0, $1, $2, {selector};", "=r,r,r", [a, b])
 
 
 def _bits_to_float(bits: Uint32) -> Float32:
@@ -134,13 +144,12 @@ def store_byte(address: Int64, word: Uint32, predicate: cutlass.Boolean) -> None
 
 def load_flag(address: Int64) -> Uint32:
     """The word at `address`, 0 for a null pointer."""
-    return _ptx(
+    return _ptx_word(
         "{ .reg .pred p; setp.ne.b64 p, $1, 0; mov.b32 $0, 0; @p ld.global.b32 $0, [$1]; }",
         "=&r,l",
         [address],
-        [Uint32],
         volatile=True,
-    )[0]
+    )
 
 
 def atomic_max_nonnegative(address: Int64, bits: Uint32, predicate: cutlass.Boolean) -> None:
@@ -167,13 +176,12 @@ def store_shared(address: Int32, word: Uint32, predicate: cutlass.Boolean) -> No
 
 def load_shared(address: Int32, predicate: cutlass.Boolean) -> Uint32:
     """The word at `address` in shared memory, 0 where `predicate` is false."""
-    return _ptx(
+    return _ptx_word(
         "{ .reg .pred p; setp.ne.b32 p, $2, 0; mov.b32 $0, 0; @p ld.shared.b32 $0, [$1]; }",
         "=&r,r,r",
         [address, Int32(predicate)],
-        [Uint32],
         volatile=True,
-    )[0]
+    )
 
 
 # Absolute maxima
@@ -181,16 +189,14 @@ def load_shared(address: Int32, predicate: cutlass.Boolean) -> Uint32:
 
 def max_magnitude(dtype: str, a: Uint32, b: Uint32) -> Uint32:
     """max(|a|, |b|) of each element, a NaN giving way to the other; the signs are arbitrary."""
-    return _ptx(
-        f"max.xorsign.abs.{_MAX_PTX_TYPES[dtype]} $0, $1, $2;", "=r,r,r", [a, b], [Uint32]
-    )[0]
+    return _ptx_word(f"max.xorsign.abs.{_MAX_PTX_TYPES[dtype]} $0, $1, $2;", "=r,r,r", [a, b])
 
 
 def reduce_magnitude(dtype: str, words: Sequence[Uint32]) -> Uint32:
     """max_magnitude over `words`, as a tree."""
     words = list(words)
     while len(words) > 1:
-        pairs = [max_magnitude(dtype, a, b) for a, b in zip(words[::2], words[1::2])]
+        pairs = [max_magnitude(dtype, a, b) for a, b in zip(words[::2], words[1::2], strict=False)]
         words = pairs + words[2 * len(pairs) :]
     return words[0]
 
@@ -224,9 +230,7 @@ def largest_bits(magnitudes: Sequence[Float32]) -> Uint32:
 
 def warp_max(bits: Uint32) -> Uint32:
     """The largest `bits` of the warp."""
-    return _ptx(
-        "redux.sync.max.u32 $0, $1, 0xffffffff;", "=r,r", [bits], [Uint32], volatile=True
-    )[0]
+    return _ptx_word("redux.sync.max.u32 $0, $1, 0xffffffff;", "=r,r", [bits], volatile=True)
 
 
 # Conversion
@@ -261,14 +265,13 @@ def block_scales(
 
 
 def _pack_e8m0_in_hardware(values: Sequence[Float32]) -> Uint32:
-    return _ptx(
+    return _ptx_word(
         "{ .reg .b16 low, high; "
         "cvt.rp.satfinite.ue8m0x2.f32 low, $2, $1; cvt.rp.satfinite.ue8m0x2.f32 high, $4, $3; "
         "mov.b32 $0, {low, high}; }",
         "=r,f,f,f,f",
         values,
-        [Uint32],
-    )[0]
+    )
 
 
 def _pack_e8m0(values: Sequence[Float32]) -> Uint32:
@@ -302,7 +305,7 @@ def scale(
 ) -> list[Float32]:
     """values[i] * factors[i], rounded to nearest; an even number of them."""
     if not architecture.has_packed_f32_multiply:
-        return [value * factor for value, factor in zip(values, factors)]
+        return [value * factor for value, factor in zip(values, factors, strict=True)]
     products = []
     for i in range(0, len(values), 2):
         products += cute.arch.mul_packed_f32x2(
@@ -315,12 +318,11 @@ def to_fp8(fp8_dtype: str, values: Sequence[Float32]) -> list[Uint32]:
     """FP8 bytes, packed four to a word in order; saturates, NaN is 0x7F. A multiple of four."""
     convert = f"cvt.rn.satfinite.{_FP8_PTX_TYPES[fp8_dtype]}.f32"
     return [
-        _ptx(
+        _ptx_word(
             f"{{ .reg .b16 low, high; {convert} low, $2, $1; {convert} high, $4, $3; "
             "mov.b32 $0, {low, high}; }",
             "=r,f,f,f,f",
             values[i : i + 4],
-            [Uint32],
-        )[0]
+        )
         for i in range(0, len(values), 4)
     ]

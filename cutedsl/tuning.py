@@ -56,8 +56,7 @@ class Tuning:
             ),
             "rows must be a multiple of 4": self.rows % 4 == 0,
             "lanes_along_n must divide a warp and cover whole blocks": (
-                WARP % self.lanes_along_n == 0
-                and self.lanes_along_n * self.columns % BLOCK == 0
+                WARP % self.lanes_along_n == 0 and self.lanes_along_n * self.columns % BLOCK == 0
             ),
             "a warp must be one block high for columnwise scales": (
                 not config.colwise or self.rows * self.lanes_along_m == BLOCK

@@ -125,9 +125,7 @@ class StripKernel:
     ):
         if numerics.load_flag(noop.toint()) != Uint32(_ONE_BITS):
             strip = self._place(input, tiles_n)
-            fragment = cute.make_rmem_tensor(
-                (self.words_per_row, self.tuning.rows), Uint32
-            )
+            fragment = cute.make_rmem_tensor((self.words_per_row, self.tuning.rows), Uint32)
             # Two ways to load, because a branch keeps all loads ahead of the first use, and whole
             # tiles, nearly all of them, need no predicates.
             if strip.is_whole:
@@ -149,9 +147,7 @@ class StripKernel:
                 magnitudes = self._column_magnitudes(words)
                 column_scales = self._scales(magnitudes)
                 self._store_column_scales(columnwise_scale_inv, strip, column_scales)
-            self._store_data(
-                rowwise_data, row_scales, columnwise_data, column_scales, strip, words
-            )
+            self._store_data(rowwise_data, row_scales, columnwise_data, column_scales, strip, words)
             if cutlass.const_expr(self.config.with_amax):
                 self._raise_amax(amax, magnitudes)
 
@@ -181,9 +177,7 @@ class StripKernel:
     ) -> None:
         """Fills `fragment` with the words of each row, zeros outside the tensor."""
         row_bytes = strip.n * self.element_bytes
-        address = (
-            input.iterator.toint() + strip.row * row_bytes + strip.column * self.element_bytes
-        )
+        address = input.iterator.toint() + strip.row * row_bytes + strip.column * self.element_bytes
         for r in range(self.tuning.rows):
             for first in range(0, self.words_per_row, 4):
                 words = numerics.load_words(
@@ -200,7 +194,8 @@ class StripKernel:
         maxima = [numerics.reduce_magnitude(dtype, row) for row in words]
         if dtype != "fp32":  # two rows share a word from here on
             maxima = [
-                numerics.pair_magnitude(dtype, a, b) for a, b in zip(maxima[::2], maxima[1::2])
+                numerics.pair_magnitude(dtype, a, b)
+                for a, b in zip(maxima[::2], maxima[1::2], strict=True)
             ]
         return self._finish_magnitudes(maxima, 1, self.lanes_per_block)
 

@@ -100,14 +100,14 @@ def test_legality_is_what_is_listed():
 )
 def test_parse_refuses(name):
     """Would catch a name that is taken for a configuration which has no kernel."""
-    with pytest.raises(ValueError, match="QuantizeConfig.parse"):
+    with pytest.raises(ValueError, match=r"QuantizeConfig.parse"):
         QuantizeConfig.parse(name)
 
 
 @pytest.mark.parametrize("config_id", [0, 0x00000706, 0x00810706, 0x01010706, 0xFFFFFFFF])
 def test_from_id_refuses(config_id):
     """As above, by id."""
-    with pytest.raises(ValueError, match="QuantizeConfig.from_id"):
+    with pytest.raises(ValueError, match=r"QuantizeConfig.from_id"):
         QuantizeConfig.from_id(config_id)
 
 
@@ -145,5 +145,5 @@ def test_architectures():
         for compute_capability in architecture.compute_capabilities:
             assert architectures.for_compute_capability(compute_capability) is architecture
     assert architectures.for_compute_capability(89) is None
-    with pytest.raises(ValueError, match="sm_80.*sm_90a, sm_100f, sm_120f"):
+    with pytest.raises(ValueError, match=r"sm_80.*sm_90a, sm_100f, sm_120f"):
         architectures.get("sm_80")

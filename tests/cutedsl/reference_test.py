@@ -248,7 +248,7 @@ def test_dequantize_special_scales():
 def test_quantize_refuses():
     """Would catch an input of another type that is cast silently, or a fusion left out."""
     config = QuantizeConfig("bf16", "fp8_e4m3fn", rowwise=True)
-    with pytest.raises(ValueError, match="float32.*bf16"):
+    with pytest.raises(ValueError, match=r"float32.*bf16"):
         reference.quantize(one_block([1.0]), config, reference.allocate(config, 1, 32))
     fused = QuantizeConfig("fp32", "fp8_e4m3fn", rowwise=True, with_act=True, activation="relu")
     with pytest.raises(ValueError, match="not a plain cast"):

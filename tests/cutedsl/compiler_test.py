@@ -1,0 +1,127 @@
+"""The compiler, without a GPU."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cutedsl import architectures, compiler, digest, tuning
+from cutedsl.config import QuantizeConfig, config_sets
+
+CONFIG = QuantizeConfig("bf16", "fp8_e4m3fn", rowwise=True)
+OTHER_CONFIG = QuantizeConfig("fp32", "fp8_e5m2", rowwise=True, swizzled=True, with_amax=True)
+
+COMPILE_ALONE = """
+import sys
+from cutedsl import compiler
+from cutedsl.config import QuantizeConfig
+compiler.compile_to_object(QuantizeConfig.parse(sys.argv[1]), sys.argv[2], sys.argv[3])
+"""
+
+
+def run_python(program: str, *arguments: str, **options) -> subprocess.CompletedProcess:
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
+    environment.update(options.pop("env", {}))
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+        **options,
+    )
+
+
+def test_object_exports_the_function(tmp_path: Path):
+    """Would catch a symbol that the generated table of a package does not find."""
+    path = tmp_path / "kernel.o"
+    compiler.compile_to_object(CONFIG, "sm_90a", path)
+    assert f"\0__tvm_ffi_{CONFIG.name}\0".encode() in path.read_bytes()
+
+
+def test_same_bytes_in_every_process(tmp_path: Path):
+    """Would catch anything of a process in an object: addresses, folders, or kernels before it."""
+    compiler.compile_to_object(OTHER_CONFIG, "sm_90a", tmp_path / "before.o")
+    compiler.compile_to_object(CONFIG, "sm_90a", tmp_path / "here.o")
+    run_python(COMPILE_ALONE, CONFIG.name, "sm_90a", str(tmp_path / "there.o"), cwd=tmp_path)
+    here, there = (tmp_path / name for name in ("here.o", "there.o"))
+    assert here.read_bytes() == there.read_bytes()
+    assert str(Path(compiler.__file__).parent).encode() not in here.read_bytes()
+
+
+def test_function_for_this_process():
+    """Would catch a wrapper in Python around the compiled function, entered by every call from C++.
+
+    CuTeDSL is told that there is a GPU, so that it makes the function; it is called with too few
+    arguments, so that it launches nothing.
+    """
+    program = """
+import sys, tvm_ffi
+from cutedsl import compiler
+from cutedsl.config import QuantizeConfig
+function = compiler.compile_function(QuantizeConfig.parse(sys.argv[1]), 90)
+assert type(function) is tvm_ffi.Function, type(function)
+try:
+    function(None)
+except TypeError as error:
+    print(error)
+"""
+    output = run_python(program, CONFIG.name, env={"CUTE_DSL_ARCH": "sm_90a"}).stdout
+    assert "Expects 10 parameters" in output
+    for argument in ("act_input: None", "rowwise_data: Tensor([n0, n1], float8_e4m3fn)"):
+        assert argument in output
+
+
+def test_refusals(tmp_path: Path):
+    """Would catch an unclear failure deep in the compiler for what cannot be compiled."""
+    illegal = QuantizeConfig("bf16", "fp8_e4m3fn")
+    with pytest.raises(ValueError, match=illegal.name):
+        compiler.compile_to_object(illegal, "sm_90a", tmp_path / "kernel.o")
+    with pytest.raises(ValueError, match="sm_80"):
+        compiler.compile_to_object(CONFIG, "sm_80", tmp_path / "kernel.o")
+    with pytest.raises(ValueError, match="89"):
+        compiler.compile_function(CONFIG, 89)
+
+
+def test_tuning_fits_every_cast():
+    """Would catch a shape in the table that cannot compute what it is chosen for."""
+    for architecture in architectures.ARCHITECTURES.values():
+        for config in config_sets()["cast"]:
+            tuning.choose(config, architecture).check(config)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        tuning.Tuning(4, 4, 32, 1, 1),  # half a 16-byte load
+        tuning.Tuning(8, 6, 32, 1, 1),
+        tuning.Tuning(8, 32, 2, 1, 1),  # half a block
+        tuning.Tuning(8, 16, 32, 1, 1),  # half a column's block
+        tuning.Tuning(8, 32, 32, 33, 1),
+    ],
+    ids=str,
+)
+def test_tuning_refuses(shape: tuning.Tuning):
+    """Would catch a variant that compiles and computes nonsense."""
+    config = QuantizeConfig("bf16", "fp8_e4m3fn", rowwise=True, colwise=True)
+    with pytest.raises(ValueError, match=r"Tuning.check"):
+        shape.check(config)
+
+
+def test_source_digest():
+    """Would catch a source that kernels are made from and the digest leaves out."""
+    sources = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in Path(digest.__file__).parent.rglob("*.py")
+    }
+    assert {"compiler.py", "config.py", "numerics.py", "strip.py", "tuning.py"} <= set(sources)
+    assert len(digest.source_digest()) == 64
+    assert (
+        digest.source_digest()
+        == run_python("from cutedsl import digest; print(digest.source_digest())").stdout.strip()
+    )
