@@ -1,0 +1,52 @@
+// With warnings switched on by the environment, which the process reads once: a program of its own.
+#include "common/warning.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "cutedsl_quant/config.h"
+
+namespace cutedsl_quant {
+namespace {
+
+const bool environment_is_set = setenv("NVTE_WARN_IF_CUTEDSL_BACKEND_NOT_CHOSEN", "1", 1) == 0;
+
+std::string Warn(const QuantizeConfig& config, MissReason reason) {
+  testing::internal::CaptureStderr();
+  WarnNotChosen(config, Backend::kReference, reason);
+  return testing::internal::GetCapturedStderr();
+}
+
+// Catches a warning on every call, and one that hides another reason or configuration.
+TEST(WarningTest, OnceForEachReasonAndConfiguration) {
+  ASSERT_TRUE(environment_is_set);
+  QuantizeConfig one;
+  one.rowwise = true;
+  QuantizeConfig other = one;
+  other.swizzled = true;
+  EXPECT_NE(Warn(one, MissReason::kShape), "");
+  EXPECT_EQ(Warn(one, MissReason::kShape), "");
+  EXPECT_NE(Warn(other, MissReason::kShape), "");
+  EXPECT_NE(Warn(one, MissReason::kAlignment), "");
+  EXPECT_EQ(Warn(other, MissReason::kShape), "");
+}
+
+// Catches a reason without advice, or a warning that takes more or less than a line.
+TEST(WarningTest, EachIsOneLineThatNamesConfigurationBackendAndReason) {
+  QuantizeConfig config;
+  config.colwise = true;
+  for (size_t i = 1; i < kNumMissReasons; ++i) {
+    const auto reason = static_cast<MissReason>(i);
+    const std::string line = Warn(config, reason);
+    EXPECT_EQ(line.find('\n'), line.size() - 1) << line;
+    const std::string start = "cutedsl_quant: " + config.Name() + " was served by reference (" +
+                              MissReasonName(reason) + "): ";
+    EXPECT_EQ(line.rfind(start, 0), 0u) << line;
+    EXPECT_GT(line.size(), start.size() + 20) << "advice: " << line;
+  }
+}
+
+}  // namespace
+}  // namespace cutedsl_quant
