@@ -31,9 +31,7 @@ exports_files(["python3"])
 py_runtime(
     name = "runtime",
     python_version = "PY3",
-    stub_shebang = "#!{python}",
-    {interpreter},
-)
+{interpreter})
 
 py_runtime_pair(
     name = "runtime_pair",
@@ -45,6 +43,22 @@ toolchain(
     toolchain = ":runtime_pair",
     toolchain_type = "@rules_python//python:toolchain_type",
 )
+"""
+
+# By path, also for the launcher of a py_binary: the machine may have no other Python.
+_LOCAL = """\
+    interpreter_path = "{0}",
+    stub_shebang = "#!{0}",
+"""
+
+# As files of the build, so that it also goes where actions run remotely; without what is installed
+# beside it.
+_DOWNLOADED = """\
+    files = glob(
+        ["dist/bin/**", "dist/lib/**"],
+        exclude = ["**/__pycache__/**", "**/site-packages/**", "**/* *"],
+    ),
+    interpreter = "dist/bin/python3",
 """
 
 def _probe(rctx, python):
@@ -82,9 +96,9 @@ def _named_python(rctx, python, versions):
 
 def _download_python(rctx, minor):
     """Downloads the interpreter that rules_python knows for this host; returns its path or fails with advice."""
-    advice = "No Python {versions} on this machine and none could be downloaded ({{}}): install python{minor} or set --repo_env=BAZEL_PYTHON=/path/to/python{minor}".format(
-        versions = ", ".join(_VERSIONS),
-        minor = minor,
+    advice = "no Python {} was found and none could be downloaded ({{}}): install python{}, or name one with --repo_env=BAZEL_PYTHON=/path/to/python3".format(
+        " or ".join(_VERSIONS),
+        minor,
     )
     arch = {"amd64": "x86_64"}.get(rctx.os.arch, rctx.os.arch)
     platform = arch + "-unknown-linux-gnu"
@@ -92,17 +106,18 @@ def _download_python(rctx, minor):
     release = TOOL_VERSIONS.get(version) if version else None
     if not release or platform not in release["sha256"]:
         fail(advice.format("this rules_python has no {} for {}".format(minor, platform)))
-    url = DEFAULT_RELEASE_BASE_URL + "/" + release["url"].format(
+    path = release["url"].format(
         build = "install_only",
+        ext = "tar.gz",
         platform = platform,
         python_version = version,
     )
     download = rctx.download_and_extract(
         allow_fail = True,
-        sha256 = release["sha256"][platform],
-        stripPrefix = release["strip_prefix"],
         output = "dist",
-        url = url,
+        sha256 = release["sha256"][platform],
+        stripPrefix = "python",
+        url = DEFAULT_RELEASE_BASE_URL + "/" + path,
     )
     if not download.success:
         fail(advice.format("no answer from the internet"))
@@ -121,15 +136,12 @@ def _python_toolchain_impl(rctx):
         result = rctx.execute([python, "-m", "venv", "--without-pip", "venv"])
         if result.return_code:
             fail("{} cannot make a venv: {}".format(python, result.stdout + result.stderr))
-        runtime = str(rctx.path("venv/bin/python3"))
-        interpreter = "interpreter_path = \"{}\"".format(runtime)
+        interpreter = _LOCAL.format(rctx.path("venv/bin/python3"))
     else:
         python = _download_python(rctx, rctx.attr.versions[0])
-        runtime = python
-        interpreter = """interpreter = "dist/bin/python3",
-    files = glob(["dist/bin/**", "dist/lib/**"], exclude = ["**/__pycache__/**", "**/site-packages/**", "**/* *"])"""
+        interpreter = _DOWNLOADED
     rctx.symlink(python, "python3")
-    rctx.file("BUILD.bazel", _BUILD.format(interpreter = interpreter, python = runtime))
+    rctx.file("BUILD.bazel", _BUILD.format(interpreter = interpreter))
 
 _python_toolchain = repository_rule(
     implementation = _python_toolchain_impl,
