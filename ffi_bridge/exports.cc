@@ -1,11 +1,11 @@
 // The library as TVM-FFI functions, for Python, JAX, Rust and others: libcutedsl_quant_ffi.so,
 // loaded as a TVM-FFI module.
 //
-// Tensors are anything that TVM-FFI takes as a DLTensor; outputs are passed in. Languages and
-// frameworks that lack a type pass the unsigned integers of its size: uint16 for bfloat16 (input,
-// and output of dequantize), uint8 for float8_e8m0fnu (scales) and for FP8 data, which `fp8_dtype`,
-// "e4m3" or "e5m2", then names. `stream` is a cudaStream_t as pointer or integer; None is TVM-FFI's
-// current stream of the tensor's device.
+// Tensors are whatever TVM-FFI takes as a DLTensor; outputs are passed in. Where a type is lacking,
+// the unsigned integers of its size stand for it: uint16 for bfloat16 (input, and output of
+// dequantize), uint8 for float8_e8m0fnu (scales) and for FP8 data, which `fp8_dtype` then names
+// ("e4m3" or "e5m2"). `stream` is a cudaStream_t as pointer or integer; None is TVM-FFI's current
+// stream of the tensor's device.
 //
 // InvalidArgument arrives as ValueError, CudaError as RuntimeError.
 #include <cuda_runtime_api.h>

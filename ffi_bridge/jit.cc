@@ -12,7 +12,9 @@ CompileResult CompileKernel(const QuantizeConfig& config, int32_t compute_capabi
   if (!factory) return {std::nullopt, MissReason::kNoFactory};
   try {
     const tvm::ffi::Any made = (*factory)(config.Name(), compute_capability);
-    if (auto function = made.as<tvm::ffi::Function>()) return {*function, MissReason::kNone};
+    // None converts to a function that is null.
+    const auto function = made.as<tvm::ffi::Function>();
+    if (function && *function != nullptr) return {*function, MissReason::kNone};
     RecordError(
         "compiling ", config,
         std::string(kKernelFactoryName) + " returned " + made.GetTypeKey() + ", not a function");

@@ -4,17 +4,19 @@
  *
  * Every kernel is a TVM-FFI packed function named QuantizeConfig::Name() with these arguments:
  *
- *   0 input                 DLTensor*, M x N, config dtype, 16-byte aligned, N % 16 == 0
+ *   0 input                 DLTensor*, M x N, config dtype
  *   1 act_input             DLTensor*, like input; None unless with_dact
- *   2 rowwise_data          DLTensor*, M x N, FP8, 16-byte aligned; None unless rowwise
- *   3 rowwise_scale_inv     DLTensor*, rows x cols as the buffer lies in memory, uint8; None unless
- * rowwise 4 columnwise_data       DLTensor*, M x N, FP8, 16-byte aligned; None unless colwise 5
- * columnwise_scale_inv  DLTensor*, rows x cols as the buffer lies in memory, uint8; None unless
- * colwise 6 amax                  DLTensor*, {1}, float32; None unless with_amax 7 dbias_workspace
- * DLTensor*, ceil(M / chunk) x N, float32; None unless with_dbias 8 noop                  opaque
- * pointer to one float32 in device memory, or None 9 stream                opaque pointer
- * (cudaStream_t)
+ *   2 rowwise_data          DLTensor*, M x N, FP8; None unless rowwise
+ *   3 rowwise_scale_inv     DLTensor*, rows x cols, uint8; None unless rowwise
+ *   4 columnwise_data       DLTensor*, M x N, FP8; None unless colwise
+ *   5 columnwise_scale_inv  DLTensor*, rows x cols, uint8; None unless colwise
+ *   6 amax                  DLTensor*, {1}, float32; None unless with_amax
+ *   7 dbias_workspace       DLTensor*, ceil(M / chunk) x N, float32; None unless with_dbias
+ *   8 noop                  opaque pointer to one float32 in device memory, or None
+ *   9 stream                opaque pointer (cudaStream_t)
  *
+ * Inputs and data are aligned to 16 bytes, and N is a multiple of 16. Scales have the extents of
+ * their buffer as it lies in memory.
  * FP8 tensors are passed as float8_e4m3fn or float8_e5m2. */
 #ifndef CUTEDSL_QUANT_FFI_BRIDGE_KERNEL_PACKAGE_ABI_H_
 #define CUTEDSL_QUANT_FFI_BRIDGE_KERNEL_PACKAGE_ABI_H_

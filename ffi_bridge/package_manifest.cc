@@ -78,9 +78,10 @@ class Reader {
 
   const std::string& error() const { return error_; }
 
-  // Strict, unlike the conversions of tvm::ffi::Any (1.0 or true is no integer).
+  // JSON's null converts to objects and arrays that are null; here it is of no type.
   template <typename T>
   static std::optional<T> As(const tvm::ffi::Any& value) {
+    if (value == nullptr) return std::nullopt;
     return value.as<T>();
   }
 
@@ -177,7 +178,7 @@ PackageVerdict Read(std::string_view text, PackageManifest* manifest, PackageLib
   tvm::ffi::String error;
   const tvm::ffi::Any value = json::Parse(tvm::ffi::String(text.data(), text.size()), &error);
   if (!error.empty()) return Bad("not JSON: " + std::string(error.data(), error.size()));
-  auto object = value.as<json::Object>();
+  const auto object = Reader::As<json::Object>(value);
   if (!object) return Bad("not a JSON object");
 
   // Versions first: another schema may lack the other keys.

@@ -2,10 +2,11 @@
 // beside it.
 //
 //   {"schema": 1, "abi_version": 1, "name": "...", "architecture": "sm_90a",
-//   "compute_capabilities": [90],
-//    "cutlass_dsl": "4.8.1", "tvm_ffi": "0.1.15", "source_digest": "...", "kernels":
-//    ["cutedsl_mxfp8_...", ...], "library": {"file": "lib....so", "size": 123, "checksum":
-//    "0123456789abcdef"}}     (in the file only)
+//    "compute_capabilities": [90], "cutlass_dsl": "4.8.1", "tvm_ffi": "0.1.15",
+//    "source_digest": "...", "kernels": ["cutedsl_mxfp8_...", ...],
+//    "library": {"file": "lib....so", "size": 123, "checksum": "0123456789abcdef"}}
+//
+// The last key is the file's alone.
 #ifndef CUTEDSL_QUANT_FFI_BRIDGE_PACKAGE_MANIFEST_H_
 #define CUTEDSL_QUANT_FFI_BRIDGE_PACKAGE_MANIFEST_H_
 
@@ -58,12 +59,12 @@ struct PackageLibrary {
 };
 
 // Reads and checks `text`. With `library`, the key "library" is required and read into it. Whatever
-// the text is, this neither throws nor crashes. A package fits when
-//   - schema and abi_version are this library's, exactly;
-//   - the TVM-FFI version that it was compiled against has the major and minor version of the
-//   libtvm_ffi in this
-//     process. The ABI is stable within a minor version; a later patch's symbol that is missing
-//     here is found when the library is loaded, which then fails.
+// the text is, this neither throws nor crashes.
+//
+// Schema and ABI version must be this library's. The TVM-FFI version that the package was compiled
+// against must have the major and minor number of the libtvm_ffi in this process: its ABI is stable
+// within a minor version, and should a package need a symbol of a later patch, the dynamic linker
+// says so when the library is loaded.
 PackageVerdict ParsePackageManifest(std::string_view text, PackageManifest* manifest,
                                     PackageLibrary* library);
 
