@@ -36,7 +36,7 @@ def _gencode(architectures):
     return flags + ["arch={0},code={0}".format(lowest)]
 
 def _host_flags(ctx, cc_toolchain, feature_configuration):
-    """Splits the C++ toolchain's command line into what nvcc takes itself and what only the host compiler knows."""
+    """Splits the C++ toolchain's command line into nvcc's part and the host compiler's part."""
     variables = cc_common.create_compile_variables(
         cc_toolchain = cc_toolchain,
         feature_configuration = feature_configuration,
@@ -68,7 +68,8 @@ def _host_flags(ctx, cc_toolchain, feature_configuration):
     return nvcc + [standard], host, environment
 
 def _compile_cuda(ctx, source, context, cc_toolchain, feature_configuration):
-    output = ctx.actions.declare_file("_objs/{}/{}.o".format(ctx.label.name, source.short_path.replace("../", "").replace("/", "_")))
+    base = source.short_path.removeprefix("../").replace("/", "_")
+    output = ctx.actions.declare_file("_objs/{}/{}.o".format(ctx.label.name, base))
     nvcc = [f for f in ctx.files._nvcc if f.basename == "nvcc"][0]
     nvcc_flags, host_flags, environment = _host_flags(ctx, cc_toolchain, feature_configuration)
 
@@ -78,7 +79,8 @@ def _compile_cuda(ctx, source, context, cc_toolchain, feature_configuration):
     args.add("-o", output)
     args.add("-ccbin", cc_toolchain.compiler_executable)
 
-    # Intermediate files named by the output instead of by process: their names end up in the object.
+    # Intermediate files named by the output instead of by process: their names end up in the
+    # object.
     args.add("-objtemp")
     args.add_all(_gencode(ctx.attr.architectures), before_each = "-gencode")
     args.add_all(nvcc_flags)
@@ -87,7 +89,8 @@ def _compile_cuda(ctx, source, context, cc_toolchain, feature_configuration):
     args.add_all(context.local_defines, format_each = "-D%s")
     args.add_all(context.includes, before_each = "-I")
     args.add_all(context.quote_includes, format_each = "-Xcompiler=-iquote,%s")
-    args.add_all(depset(transitive = [context.system_includes, context.external_includes]), before_each = "-isystem")
+    args.add_all(context.system_includes, before_each = "-isystem")
+    args.add_all(context.external_includes, before_each = "-isystem")
     if ctx.attr._lineinfo[BuildSettingInfo].value:
         args.add("-lineinfo")
     args.add_all(ctx.attr.nvcc_copts)
@@ -138,9 +141,11 @@ def _cuda_library_impl(ctx):
     # CUDA objects are position-independent and serve as either kind; they join the kinds that the
     # C++ toolchain made of the other sources, as an archive must not hold half of the library.
     only_cuda = not cc_outputs.objects and not cc_outputs.pic_objects
+    objects = cc_outputs.objects + cuda_objects if only_cuda or cc_outputs.objects else []
+    pic_objects = cc_outputs.pic_objects + cuda_objects if only_cuda or cc_outputs.pic_objects else []
     outputs = cc_common.create_compilation_outputs(
-        objects = depset(cc_outputs.objects + cuda_objects if only_cuda or cc_outputs.objects else []),
-        pic_objects = depset(cc_outputs.pic_objects + cuda_objects if only_cuda or cc_outputs.pic_objects else []),
+        objects = depset(objects),
+        pic_objects = depset(pic_objects),
     )
     linking_context, linking_outputs = cc_common.create_linking_context_from_compilation_outputs(
         name = ctx.label.name,
@@ -165,8 +170,8 @@ def _cuda_library_impl(ctx):
     ]
 
 def _include_dir(ctx, include):
-    parts = [part for part in [ctx.label.workspace_root, ctx.label.package, include] if part and part != "."]
-    return "/".join(parts) or "."
+    parts = [ctx.label.workspace_root, ctx.label.package, include]
+    return "/".join([part for part in parts if part and part != "."]) or "."
 
 cuda_library = rule(
     implementation = _cuda_library_impl,
@@ -174,7 +179,7 @@ cuda_library = rule(
         "alwayslink": attr.bool(),
         "architectures": attr.string_list(
             default = CUDA_ARCHITECTURES,
-            doc = "Architectures to compile machine code for, such as sm_90a; PTX of the lowest is added.",
+            doc = "What to compile machine code for, such as sm_90a; PTX of the lowest is added.",
         ),
         "copts": attr.string_list(
             doc = "Options for the host compiler, also where it works for nvcc.",

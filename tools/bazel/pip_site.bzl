@@ -1,8 +1,9 @@
 """One merged site-packages from a hash-locked requirements file, one py_library per distribution.
 
-rules_python's `pip.parse` gives every wheel a folder of its own. That fails for wheels that share a package
-directory (nvidia-cutlass-dsl and its libs-* wheels, the nvidia-cuda-* wheels) and for those that extend the path with
-a .pth file. Here all wheels are installed side by side, as on a plain machine.
+rules_python's `pip.parse` gives every wheel a folder of its own. That fails for wheels that share a
+package directory (nvidia-cutlass-dsl and its libs-* wheels, the nvidia-cuda-* wheels) and for those
+that extend the path with a .pth file. Here all wheels are installed side by side, as on a plain
+machine.
 
 `@pypi//numpy` is the distribution with what it requires; `@pypi//numpy:files` are its files alone.
 """
@@ -13,10 +14,11 @@ def _run(rctx, what, command):
         fail("{} failed:\n{}{}".format(what, result.stdout, result.stderr))
 
 def _pip(rctx, python):
-    """Returns the command prefix of a pip of this interpreter: its own, or one in a venv for the occasion."""
+    """Returns this interpreter if it has pip, else one in a venv that has."""
     if not rctx.execute([python, "-m", "pip", "--version"]).return_code:
         return python
-    _run(rctx, "{} has no pip and could not make a venv with one (on Debian and Ubuntu: apt-get install python3-pip)".format(python), [python, "-m", "venv", "pip"])
+    what = "{} has no pip (Debian and Ubuntu: apt-get install python3-pip); a venv with one".format(python)
+    _run(rctx, what, [python, "-m", "venv", "pip"])
     return rctx.path("pip/bin/python3")
 
 def _pip_site_impl(rctx):

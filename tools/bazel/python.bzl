@@ -1,4 +1,4 @@
-"""The Python that runs the build: one interpreter and one merged site-packages, for every workspace.
+"""The Python of the build, for every workspace: one interpreter and one merged site-packages.
 
 `python` is a module extension without tags. It makes two repositories:
 
@@ -8,8 +8,11 @@
 The interpreter is, in this order:
 
 1. the one that `--repo_env=BAZEL_PYTHON=/path/to/python3` names;
-2. one of the wanted versions on this machine: on PATH or under pyenv, the oldest wanted version first;
+2. one of the wanted versions on this machine, on PATH or under pyenv; the oldest comes first;
 3. the build that rules_python would download. `--repo_env=BAZEL_PYTHON=download` skips the search.
+
+Other workspaces get both by depending on this module. Toolchains are taken in the order of the
+module graph, so one that also depends on rules_python names this module before it.
 """
 
 load("@rules_python//python:versions.bzl", "DEFAULT_RELEASE_BASE_URL", "MINOR_MAPPING", "TOOL_VERSIONS")
@@ -73,8 +76,13 @@ def _probe(rctx, python):
 
 def _candidates(rctx, version):
     on_path = [rctx.which(name) for name in ["python" + version, "python3"]]
-    pyenv = rctx.path(rctx.os.environ.get("PYENV_ROOT", rctx.os.environ.get("HOME", "/root") + "/.pyenv") + "/versions")
-    installed = [d.get_child("bin", "python3") for d in pyenv.readdir() if d.basename.startswith(version + ".")] if pyenv.exists else []
+    home = rctx.os.environ.get("HOME", "/root")
+    pyenv = rctx.path(rctx.os.environ.get("PYENV_ROOT", home + "/.pyenv") + "/versions")
+    installed = [
+        folder.get_child("bin", "python3")
+        for folder in (pyenv.readdir() if pyenv.exists else [])
+        if folder.basename.startswith(version + ".")
+    ]
     return [python for python in on_path + installed if python and python.exists]
 
 def _find_python(rctx, versions):
@@ -95,11 +103,11 @@ def _named_python(rctx, python, versions):
     return found[1]
 
 def _download_python(rctx, minor):
-    """Downloads the interpreter that rules_python knows for this host; returns its path or fails with advice."""
-    advice = "no Python {} was found and none could be downloaded ({{}}): install python{}, or name one with --repo_env=BAZEL_PYTHON=/path/to/python3".format(
-        " or ".join(_VERSIONS),
-        minor,
-    )
+    """Downloads the interpreter that rules_python knows for this host and returns its path."""
+    advice = (
+        "no Python {} was found and none could be downloaded ({{}}): " +
+        "install python{}, or name one with --repo_env=BAZEL_PYTHON=/path/to/python3"
+    ).format(" or ".join(_VERSIONS), minor)
     arch = {"amd64": "x86_64"}.get(rctx.os.arch, rctx.os.arch)
     platform = arch + "-unknown-linux-gnu"
     version = MINOR_MAPPING.get(minor)
@@ -148,7 +156,7 @@ _python_toolchain = repository_rule(
     attrs = {
         "versions": attr.string_list(mandatory = True),
     },
-    doc = "A Python toolchain, and `:python3`, the interpreter behind it together with what is installed there (pip).",
+    doc = "A Python toolchain, and `:python3`: the interpreter behind it, with its own pip.",
     environ = ["BAZEL_PYTHON", "HOME", "PATH", "PYENV_ROOT"],
 )
 

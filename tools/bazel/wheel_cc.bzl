@@ -56,11 +56,14 @@ def _wheel_cc_library_impl(ctx):
         compilation_context = _compilation_context(ctx, ctx.files.wheels),
         linking_context = _linking_context(ctx, ctx.files.wheels),
     )
-    shared = [f for f in ctx.files.wheels if _path_in_site(f) in ctx.attr.libraries and not f.basename.endswith(".a")]
+    libraries = [f for f in ctx.files.wheels if _path_in_site(f) in ctx.attr.libraries]
+    shared = [f for f in libraries if not f.basename.endswith(".a")]
     return [
         DefaultInfo(
-            files = depset([f for f in ctx.files.wheels if _path_in_site(f) in ctx.attr.libraries]),
-            runfiles = ctx.runfiles(shared).merge_all([dep[DefaultInfo].default_runfiles for dep in ctx.attr.deps]),
+            files = depset(libraries),
+            runfiles = ctx.runfiles(shared).merge_all(
+                [dep[DefaultInfo].default_runfiles for dep in ctx.attr.deps],
+            ),
         ),
         cc_common.merge_cc_infos(
             direct_cc_infos = [own],
@@ -73,7 +76,7 @@ wheel_cc_library = rule(
     attrs = {
         "deps": attr.label_list(providers = [CcInfo]),
         "includes": attr.string_list(
-            doc = "Folders below site-packages that go on the include path; the headers are the files below them.",
+            doc = "Folders below site-packages for the include path, with the headers below them.",
         ),
         "libraries": attr.string_list(
             doc = "Libraries (.a, .so) to link, as paths below site-packages.",

@@ -32,7 +32,8 @@ if [[ ! -e $tools/complete ]]; then
   rm -rf "$tools"
   mkdir -p "$tools"
   python3 -m venv "$tools/venv"
-  "$tools/venv/bin/pip" install --quiet --require-hashes --only-binary :all: -r "$here/requirements_lock.txt"
+  "$tools/venv/bin/pip" install --quiet --require-hashes --only-binary :all: \
+    -r "$here/requirements_lock.txt"
   cp "$here/package.json" "$here/package-lock.json" "$tools"
   npm --prefix "$tools" ci --silent --ignore-scripts --no-audit --no-fund
   touch "$tools/complete"
