@@ -8,10 +8,10 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-import scalar_oracle
 
 from cutedsl import reference
 from cutedsl.config import FP8_DTYPE_CODES, QuantizeConfig, config_sets
+from tests.cutedsl import scalar_oracle
 
 FP8_DTYPES = tuple(FP8_DTYPE_CODES)
 SHAPES = [(1, 16), (1, 32), (31, 48), (32, 32), (33, 96), (64, 16), (130, 272), (5, 7), (129, 1)]

@@ -12,7 +12,7 @@ import math
 import struct
 from collections.abc import Sequence
 
-BLOCK = 32
+SCALES = [2.0 ** (code - 127) for code in range(255)]
 
 
 def round_to_fp32(value: float) -> float:
@@ -67,10 +67,7 @@ FORMATS = {
 
 def scale_code(amax: float, fp8: Fp8) -> int:
     quotient = round_to_fp32(amax * fp8.reciprocal_max)
-    for code in range(254):
-        if 2.0 ** (code - 127) >= quotient:
-            return code
-    return 254
+    return min(bisect.bisect_left(SCALES, quotient), len(SCALES) - 1)
 
 
 def quantize_block(block: Sequence[float], fp8_dtype: str) -> tuple[int, list[int]]:
