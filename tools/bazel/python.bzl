@@ -9,17 +9,24 @@ The interpreter is, in this order:
 
 1. the one that `--repo_env=BAZEL_PYTHON=/path/to/python3` names;
 2. one of the wanted versions on this machine, on PATH or under pyenv; the oldest comes first;
-3. the build that rules_python would download. `--repo_env=BAZEL_PYTHON=download` skips the search.
+3. a download: the build that rules_python 1.5.1 uses, and what `--repo_env=BAZEL_PYTHON=download`
+   takes at once.
 
 Other workspaces get both by depending on this module. Toolchains are taken in the order of the
 module graph, so one that also depends on rules_python names this module before it.
 """
 
-load("@rules_python//python:versions.bzl", "DEFAULT_RELEASE_BASE_URL", "MINOR_MAPPING", "TOOL_VERSIONS")
 load(":pip_site.bzl", "pip_site")
 
-# What the wheels in the lock serve; the first is what a download gets.
+# What the wheels in the lock serve.
 _VERSIONS = ["3.12", "3.13", "3.14"]
+
+# Pinned here, as rules_python's own table changes its form from release to release.
+_DOWNLOAD_URL = "https://github.com/astral-sh/python-build-standalone/releases/download/20250702/cpython-3.12.11+20250702-{}-unknown-linux-gnu-install_only.tar.gz"
+_DOWNLOAD_SHA256 = {
+    "aarch64": "a63c9d7d712ca33e2fc57d9bf3ebf98c8f574f23b3eeeed44faf3b4b08d8a9b8",
+    "x86_64": "0919f8b5311765b4cf1342371724d7bf2a6eaf51f15f5cb2b9ad5fd0ee54271c",
+}
 
 _PROBE = "import sys, venv; print('%d.%d' % sys.version_info[:2], sys.executable)"
 
@@ -85,60 +92,49 @@ def _candidates(rctx, version):
     ]
     return [python for python in on_path + installed if python and python.exists]
 
-def _find_python(rctx, versions):
+def _find_python(rctx):
     """Returns the path of an interpreter of a wanted version on this machine, or None."""
-    for version in versions:
+    for version in _VERSIONS:
         for python in _candidates(rctx, version):
             found = _probe(rctx, python)
             if found and found[0] == version:
                 return found[1]
     return None
 
-def _named_python(rctx, python, versions):
+def _named_python(rctx, python):
     found = _probe(rctx, python)
     if not found:
         fail("BAZEL_PYTHON={} does not run or lacks the venv module".format(python))
-    if found[0] not in versions:
-        fail("BAZEL_PYTHON={} is Python {}; wanted is one of {}".format(python, found[0], ", ".join(versions)))
+    if found[0] not in _VERSIONS:
+        fail("BAZEL_PYTHON={} is Python {}; wanted is one of {}".format(python, found[0], ", ".join(_VERSIONS)))
     return found[1]
 
-def _download_python(rctx, minor):
-    """Downloads the interpreter that rules_python knows for this host and returns its path."""
-    advice = (
-        "no Python {} was found and none could be downloaded ({{}}): " +
-        "install python{}, or name one with --repo_env=BAZEL_PYTHON=/path/to/python3"
-    ).format(" or ".join(_VERSIONS), minor)
+def _download_python(rctx):
+    """Downloads an interpreter and returns its path."""
     arch = {"amd64": "x86_64"}.get(rctx.os.arch, rctx.os.arch)
-    platform = arch + "-unknown-linux-gnu"
-    version = MINOR_MAPPING.get(minor)
-    release = TOOL_VERSIONS.get(version) if version else None
-    if not release or platform not in release["sha256"]:
-        fail(advice.format("this rules_python has no {} for {}".format(minor, platform)))
-    path = release["url"].format(
-        build = "install_only",
-        ext = "tar.gz",
-        platform = platform,
-        python_version = version,
-    )
-    download = rctx.download_and_extract(
-        allow_fail = True,
-        output = "dist",
-        sha256 = release["sha256"][platform],
-        stripPrefix = "python",
-        url = DEFAULT_RELEASE_BASE_URL + "/" + path,
-    )
-    if not download.success:
-        fail(advice.format("no answer from the internet"))
-    return str(rctx.path("dist/bin/python3"))
+    if arch in _DOWNLOAD_SHA256:
+        download = rctx.download_and_extract(
+            allow_fail = True,
+            output = "dist",
+            sha256 = _DOWNLOAD_SHA256[arch],
+            stripPrefix = "python",
+            url = _DOWNLOAD_URL.format(arch),
+        )
+        if download.success:
+            return str(rctx.path("dist/bin/python3"))
+    fail((
+        "no Python {} was found and none could be downloaded: " +
+        "install one of them, or name one with --repo_env=BAZEL_PYTHON=/path/to/python3"
+    ).format(" or ".join(_VERSIONS)))
 
 def _python_toolchain_impl(rctx):
     choice = rctx.os.environ.get("BAZEL_PYTHON", "")
     if choice == "download":
         python = None
     elif choice:
-        python = _named_python(rctx, choice, rctx.attr.versions)
+        python = _named_python(rctx, choice)
     else:
-        python = _find_python(rctx, rctx.attr.versions)
+        python = _find_python(rctx)
     if python:
         # A bare venv: the interpreter without the packages that happen to be installed beside it.
         result = rctx.execute([python, "-m", "venv", "--without-pip", "venv"])
@@ -146,25 +142,19 @@ def _python_toolchain_impl(rctx):
             fail("{} cannot make a venv: {}".format(python, result.stdout + result.stderr))
         interpreter = _LOCAL.format(rctx.path("venv/bin/python3"))
     else:
-        python = _download_python(rctx, rctx.attr.versions[0])
+        python = _download_python(rctx)
         interpreter = _DOWNLOADED
     rctx.symlink(python, "python3")
     rctx.file("BUILD.bazel", _BUILD.format(interpreter = interpreter))
 
 _python_toolchain = repository_rule(
     implementation = _python_toolchain_impl,
-    attrs = {
-        "versions": attr.string_list(mandatory = True),
-    },
     doc = "A Python toolchain, and `:python3`: the interpreter behind it, with its own pip.",
     environ = ["BAZEL_PYTHON", "HOME", "PATH", "PYENV_ROOT"],
 )
 
 def _python_impl(_module_ctx):
-    _python_toolchain(
-        name = "python",
-        versions = _VERSIONS,
-    )
+    _python_toolchain(name = "python")
     pip_site(
         name = "pypi",
         extra_imports = {"nvidia-cutlass-dsl": ["nvidia_cutlass_dsl/dsl_packages"]},
