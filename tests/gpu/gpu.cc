@@ -1,30 +1,29 @@
 #include "tests/gpu/gpu.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
 
 namespace cutedsl_quant {
 namespace testing {
 
-bool HaveGpu() {
+std::string WhyNoGpu() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status == cudaSuccess && count > 0) return true;
-  static const bool announced = [status] {
-    fprintf(stderr, "*** NO GPU (%s): nothing was tested on one ***\n", cudaGetErrorString(status));
-    return true;
-  }();
-  static_cast<void>(announced);
+  if (status == cudaSuccess && count > 0) return "";
+  const std::string reason = std::string("no GPU: ") + cudaGetErrorString(status);
+  static std::once_flag announced;
+  std::call_once(announced, [&] {
+    fprintf(stderr, "*** %s: nothing is tested on one ***\n", reason.c_str());
+  });
+  return reason;
+}
+
+bool GpuIsRequired() {
   const char* const required = getenv("CUTEDSL_QUANT_REQUIRE_GPU");
-  if (required != nullptr && std::string(required) == "1") {
-    ADD_FAILURE() << "CUTEDSL_QUANT_REQUIRE_GPU is 1, but there is no GPU: "
-                  << cudaGetErrorString(status);
-  }
-  return false;
+  return required != nullptr && std::string(required) == "1";
 }
 
 GpuBuffer::GpuBuffer(size_t size, size_t offset) : size_(size), offset_(offset) {

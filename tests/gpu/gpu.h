@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "common/cuda_check.h"
@@ -23,9 +24,10 @@ inline constexpr uint8_t kPoison = 0xA5;
 // What surrounds inputs: large numbers or NaN in every type.
 inline constexpr uint8_t kInputGuard = 0x7B;
 
-// Whether there is a GPU. Without one, prints so once; fails the running test if
-// CUTEDSL_QUANT_REQUIRE_GPU is 1.
-bool HaveGpu();
+// Empty if there is a GPU, else why there is none; then says so on stderr, once.
+std::string WhyNoGpu();
+// Whether CUTEDSL_QUANT_REQUIRE_GPU is 1: tests must fail without a GPU instead of being skipped.
+bool GpuIsRequired();
 
 // A tensor's memory on device 0, between guards. `offset` bytes are added to an address aligned to
 // 256 bytes.

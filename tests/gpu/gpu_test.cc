@@ -381,7 +381,11 @@ bool RunAndCompare(CastBuffers& buffers, const Shape& shape, const Call& call, c
 class GpuTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!HaveGpu()) GTEST_SKIP() << "no GPU";
+    const std::string reason = WhyNoGpu();
+    if (!reason.empty() && GpuIsRequired()) {
+      FAIL() << reason << ", and CUTEDSL_QUANT_REQUIRE_GPU is 1";
+    }
+    if (!reason.empty()) GTEST_SKIP() << reason;
     mode_ = GetBackendMode();
   }
   void TearDown() override {
