@@ -205,6 +205,7 @@ def test_progress_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
         for _ in range(3):
             progress.step("x" * 100)
     shown = stream.text.replace("\x1b[K", "").split("\r")
-    assert [len(line) for line in shown] == [0, 59, 59, 59, 0]
+    assert shown[1].startswith("[" + "." * 30 + "] 0/3 ")
+    assert [len(line) for line in shown[2:]] == [59, 59, 59, 0]
     assert shown[-2].startswith("[" + "#" * 30 + "] 3/3 ")
     assert "\n" not in stream.text

@@ -19,6 +19,8 @@ class Progress:
         self._is_terminal = stream.isatty()
 
     def __enter__(self) -> Progress:
+        if self._is_terminal:
+            self._draw("importing the compiler")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -28,14 +30,19 @@ class Progress:
     def step(self, text: str) -> None:
         """One step is done; `text` says which."""
         self._done += 1
-        count = f"{self._done:{len(str(self._total))}}/{self._total}"
         if self._is_terminal:
-            filled = _BAR_WIDTH * self._done // self._total
-            bar = "#" * filled + "." * (_BAR_WIDTH - filled)
-            width = shutil.get_terminal_size().columns - 1
-            self._write("\r\x1b[K" + f"[{bar}] {count} {text}"[:width])
+            self._draw(text)
         else:
-            self._write(f"[{count}] {text}\n")
+            self._write(f"[{self._count()}] {text}\n")
+
+    def _count(self) -> str:
+        return f"{self._done:{len(str(self._total))}}/{self._total}"
+
+    def _draw(self, text: str) -> None:
+        filled = _BAR_WIDTH * self._done // self._total
+        bar = "#" * filled + "." * (_BAR_WIDTH - filled)
+        width = shutil.get_terminal_size().columns - 1
+        self._write("\r\x1b[K" + f"[{bar}] {self._count()} {text}"[:width])
 
     def _write(self, text: str) -> None:
         self._stream.write(text)
