@@ -256,7 +256,7 @@ std::vector<Fault> Faults() {
       {"vouched for, not ELF", Vouched([](std::string) { return std::string(4096, 'x'); }),
        S::kNotLoadable, "fake.so"},
       {"of another processor", Vouched([](std::string so) {
-         so[18] = static_cast<char>(0xF3);  // e_machine: RISC-V
+         so.at(18) = static_cast<char>(0xF3);  // e_machine: RISC-V
          return so;
        }),
        S::kNotLoadable, "fake.so"},
