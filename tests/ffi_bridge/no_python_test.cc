@@ -13,6 +13,19 @@
 namespace cutedsl_quant {
 namespace {
 
+// One package and one path that does not exist, set before anything can ask for the environment.
+const std::string& PackageFolder() {
+  static const TemporaryFolder folder;
+  static const int failed = [] {
+    WritePackage(folder / "fake", FAKE_MANIFEST_FIELDS, FakeLibrary("good"));
+    const std::string path = folder.path() + ":" + (folder / "typo");
+    return setenv("CUTEDSL_QUANT_KERNEL_PATH", path.c_str(), 1);
+  }();
+  EXPECT_EQ(failed, 0);
+  return folder.path();
+}
+[[maybe_unused]] const std::string& environment_is_set = PackageFolder();
+
 // Linking is enough: without the static initialiser every call would silently be the fallback's.
 TEST(NoPython, LinkingTheBridgeInstallsItsProvider) {
   KernelProvider* const installed = SetKernelProvider(nullptr);
@@ -22,14 +35,11 @@ TEST(NoPython, LinkingTheBridgeInstallsItsProvider) {
 
 // The linked package and the one in the environment are both found by default.
 TEST(NoPython, FindsLinkedPackageAndEnvironmentPath) {
-  TemporaryFolder folder;
-  WritePackage(folder / "fake", FAKE_MANIFEST_FIELDS, FakeLibrary("good"));
-  setenv("CUTEDSL_QUANT_KERNEL_PATH", (folder.path() + ":" + (folder / "typo")).c_str(), 1);
   const auto packages = ProcessProvider().Packages();
   ASSERT_EQ(packages.size(), 3u);
-  EXPECT_EQ(packages[0].path, folder / "fake.so");
+  EXPECT_EQ(packages[0].path, PackageFolder() + "/fake.so");
   EXPECT_TRUE(packages[0].verdict.ok()) << packages[0].verdict.message;
-  EXPECT_EQ(packages[1].path, folder / "typo");
+  EXPECT_EQ(packages[1].path, PackageFolder() + "/typo");
   EXPECT_EQ(packages[1].verdict.status, PackageStatus::kUnreadable);
   EXPECT_EQ(packages[2].path, "linked:fake");
   EXPECT_TRUE(packages[2].verdict.ok()) << packages[2].verdict.message;
