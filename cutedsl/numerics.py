@@ -71,6 +71,12 @@ def _ptx_word(
     return _ptx(text, constraints, operands, [Uint32], volatile=volatile)[0]
 
 
+def _vector(count: int, first: int) -> tuple[str, str]:
+    """Operands from `first` on and type suffix of an access to `count` words."""
+    operands = ", ".join(f"${first + i}" for i in range(count))
+    return (f"{{{operands}}}", f".v{count}") if count > 1 else (operands, "")
+
+
 def _permute(a: Uint32, b: Uint32, selector: int) -> Uint32:
     """Four bytes of a (0 to 3) and b (4 to 7), one by each hexadecimal digit of `selector`."""
     return _ptx_word(f"prmt.b32 $0, $1, $2, {selector};", "=r,r,r", [a, b])
@@ -116,15 +122,11 @@ def store_words(
     address: Int64, words: Sequence[Uint32], predicate: cutlass.Boolean, modifier: str = ""
 ) -> None:
     """Stores 1, 2 or 4 words at `address`, aligned to their size, where `predicate` is true."""
-    count = len(words)
-    vector = f".v{count}" if count > 1 else ""
-    inputs = ", ".join(f"${i + 2}" for i in range(count))
-    if count > 1:
-        inputs = f"{{{inputs}}}"
+    operands, vector = _vector(len(words), 2)
     _ptx(
         f"{{ .reg .pred p; setp.ne.b32 p, $1, 0; "
-        f"@p st.global{modifier}{vector}.b32 [$0], {inputs}; }}",
-        ",".join(["l", "r"] + ["r"] * count),
+        f"@p st.global{modifier}{vector}.b32 [$0], {operands}; }}",
+        ",".join(["l", "r"] + ["r"] * len(words)),
         [address, Int32(predicate), *words],
         [],
         volatile=True,
@@ -163,10 +165,22 @@ def atomic_max_nonnegative(address: Int64, bits: Uint32, predicate: cutlass.Bool
     )
 
 
-def store_shared(address: Int32, word: Uint32, predicate: cutlass.Boolean) -> None:
-    """Stores `word` at `address` in shared memory where `predicate` is true."""
+def store_shared(address: Int32, words: Sequence[Uint32]) -> None:
+    """Stores 1, 2 or 4 words at `address` in shared memory, aligned to their size."""
+    operands, vector = _vector(len(words), 1)
     _ptx(
-        "{ .reg .pred p; setp.ne.b32 p, $1, 0; @p st.shared.b32 [$0], $2; }",
+        f"st.shared{vector}.b32 [$0], {operands};",
+        ",".join(["r"] * (1 + len(words))),
+        [address, *words],
+        [],
+        volatile=True,
+    )
+
+
+def store_shared_byte(address: Int32, word: Uint32, predicate: cutlass.Boolean) -> None:
+    """Stores the lowest byte of `word` in shared memory where `predicate` is true."""
+    _ptx(
+        "{ .reg .pred p; setp.ne.b32 p, $1, 0; @p st.shared.b8 [$0], $2; }",
         "r,r,r",
         [address, Int32(predicate), word],
         [],
@@ -174,12 +188,14 @@ def store_shared(address: Int32, word: Uint32, predicate: cutlass.Boolean) -> No
     )
 
 
-def load_shared(address: Int32, predicate: cutlass.Boolean) -> Uint32:
-    """The word at `address` in shared memory, 0 where `predicate` is false."""
-    return _ptx_word(
-        "{ .reg .pred p; setp.ne.b32 p, $2, 0; mov.b32 $0, 0; @p ld.shared.b32 $0, [$1]; }",
-        "=&r,r,r",
-        [address, Int32(predicate)],
+def load_shared(address: Int32, count: int) -> list[Uint32]:
+    """1, 2 or 4 words at `address` in shared memory, aligned to their size."""
+    operands, vector = _vector(count, 0)
+    return _ptx(
+        f"ld.shared{vector}.b32 {operands}, [${count}];",
+        ",".join(["=r"] * count + ["r"]),
+        [address],
+        [Uint32] * count,
         volatile=True,
     )
 

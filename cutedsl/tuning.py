@@ -19,7 +19,7 @@ class Tuning:
     """A strip kernel: each thread holds `columns` x `rows` elements in registers.
 
     A warp is `lanes_along_n` lanes wide and 32 / lanes_along_n high, a CTA `warps_along_n` warps
-    wide and `warps_along_m` high.
+    wide and `warps_along_m` high. The rows of a block may be spread over lanes and over warps.
     """
 
     columns: int
@@ -30,10 +30,16 @@ class Tuning:
     min_ctas_per_sm: int = 0  # bounds the registers per thread; 0: no bound
     load_modifier: str = ".L1::no_allocate"  # of ld.global.nc
     store_modifier: str = ""  # of st.global, for the data
+    gathers_row_scales: bool = False  # in shared memory, to write them in longer pieces
 
     @property
     def lanes_along_m(self) -> int:
         return WARP // self.lanes_along_n
+
+    @property
+    def warps_per_block(self) -> int:
+        """How many warps share the block of a column."""
+        return max(1, BLOCK // (self.rows * self.lanes_along_m))
 
     @property
     def threads(self) -> int:
@@ -58,8 +64,9 @@ class Tuning:
             "lanes_along_n must divide a warp and cover whole blocks": (
                 WARP % self.lanes_along_n == 0 and self.lanes_along_n * self.columns % BLOCK == 0
             ),
-            "a warp must be one block high for columnwise scales": (
-                not config.colwise or self.rows * self.lanes_along_m == BLOCK
+            "for columnwise scales, a warp may be at most one block high, a CTA whole blocks": (
+                not config.colwise
+                or (self.rows * self.lanes_along_m <= BLOCK and self.tile_rows % BLOCK == 0)
             ),
             "a CTA may have at most 1024 threads": self.threads <= 1024,
         }
@@ -72,6 +79,16 @@ def choose(config: QuantizeConfig, architecture: Architecture) -> Tuning:
     """The shape for `config` on `architecture`."""
     del architecture  # the same shapes serve all of them so far
     columns = 16 // DTYPE_BYTES[config.dtype]
-    if not config.colwise:
-        return Tuning(columns, 4, lanes_along_n=32, warps_along_n=4, warps_along_m=1)
-    return Tuning(columns, 16, lanes_along_n=16, warps_along_n=2, warps_along_m=2)
+    if config.colwise or config.swizzled:
+        # Blocks spread over four warps: few registers a thread, whole cache lines a warp.
+        rows, gathers_row_scales = 8, config.rowwise
+    else:
+        rows, gathers_row_scales = 4, False
+    return Tuning(
+        columns,
+        rows,
+        lanes_along_n=32,
+        warps_along_n=1,
+        warps_along_m=4,
+        gathers_row_scales=gathers_row_scales,
+    )

@@ -1,9 +1,9 @@
-"""The strip kernel: registers only, every thread owns a few neighbouring columns of some rows.
+"""The strip kernel: every thread keeps a few neighbouring columns of some rows in registers.
 
 A warp is `lanes_along_n` lanes wide, so that it reads and writes whole contiguous pieces of rows,
 and as many rows high as the tuning says. The maximum of a row's block is reduced among the 32 /
 columns neighbouring lanes that share it, the maximum of a column's block within a thread and, if
-the block's rows are spread over several lanes, among those. One code path serves rowwise,
+the block's rows are spread over several lanes or warps, among those. One code path serves rowwise,
 columnwise and both; every element is read once and kept until it is written.
 
 What lies outside the tensor reads as zero, which changes no maximum and gives the scale 0 that the
@@ -26,6 +26,7 @@ from cutedsl.tuning import BLOCK, WARP, Tuning
 
 # Swizzled scales come in tiles of 128 rows (or columns) x 4 blocks, that is 128 x 128 elements.
 _SWIZZLE_ELEMENTS = 128
+_SWIZZLE_BLOCKS = 4
 _SWIZZLE_BYTES = 512
 
 _ONE_BITS = 0x3F800000
@@ -42,8 +43,13 @@ def _round_up(value: Int64, multiple: int) -> Int64:
 
 def _swizzled_offset(i: Int64, j: Int64, tiles: Int64) -> Int64:
     """Where the scale of row (or column) i and block j lies; `tiles` is ceil(blocks / 4)."""
-    tile = (i // _SWIZZLE_ELEMENTS) * tiles + j // 4
-    return tile * _SWIZZLE_BYTES + (i % 32) * 16 + (i % _SWIZZLE_ELEMENTS) // 32 * 4 + j % 4
+    tile = (i // _SWIZZLE_ELEMENTS) * tiles + j // _SWIZZLE_BLOCKS
+    return (
+        tile * _SWIZZLE_BYTES
+        + (i % 32) * 16
+        + (i % _SWIZZLE_ELEMENTS) // 32 * 4
+        + j % _SWIZZLE_BLOCKS
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,8 +62,8 @@ class _Strip:
     column: Int64  # its first column
     is_whole: Boolean  # whether the tile of its CTA lies inside the tensor
     rows_inside: Int32  # how many of its rows lie inside the tensor; 0 if its columns do not
-    lane_n: Int32  # its place among the lanes along a row
-    lane_m: Int32  # its place among the lanes along a column
+    local_row: Int32  # its first row within the tile of its CTA
+    local_column: Int32  # its first column within the tile
 
 
 class StripKernel:
@@ -88,16 +94,26 @@ class StripKernel:
     ):
         """Launches the kernel; the arguments are those of ffi_bridge/kernel_package_abi.h."""
         m, n = _extents(input)
+        covered_m, covered_n = m, n
+        row_scale_stride = None
+        if cutlass.const_expr(self.config.rowwise):
+            row_scale_stride = _extents(rowwise_scale_inv)[1]
         if cutlass.const_expr(self.config.swizzled):
-            m = _round_up(m, _SWIZZLE_ELEMENTS)
-            n = _round_up(n, _SWIZZLE_ELEMENTS)
-        tiles_m = _round_up(m, self.tuning.tile_rows) // self.tuning.tile_rows
-        tiles_n = _round_up(n, self.tuning.tile_columns) // self.tuning.tile_columns
+            covered_m = _round_up(m, _SWIZZLE_ELEMENTS)
+            covered_n = _round_up(n, _SWIZZLE_ELEMENTS)
+        elif cutlass.const_expr(not self.config.colwise):
+            m, n, row_scale_stride = self._flatten(m, n, row_scale_stride)
+            covered_m, covered_n = m, n
+        tiles_m = _round_up(covered_m, self.tuning.tile_rows) // self.tuning.tile_rows
+        tiles_n = _round_up(covered_n, self.tuning.tile_columns) // self.tuning.tile_columns
         # One dimension, columns fastest: the other dimensions of a grid end at 65535.
         self.quantize(
+            m,
+            n,
             input,
             rowwise_data,
             rowwise_scale_inv,
+            row_scale_stride,
             columnwise_data,
             columnwise_scale_inv,
             amax,
@@ -114,9 +130,12 @@ class StripKernel:
     @cute.kernel
     def quantize(
         self,
+        m: Int64,
+        n: Int64,
         input: cute.Tensor,
         rowwise_data: cute.Tensor | None,
         rowwise_scale_inv: cute.Tensor | None,
+        row_scale_stride: Int64 | None,
         columnwise_data: cute.Tensor | None,
         columnwise_scale_inv: cute.Tensor | None,
         amax: cute.Tensor | None,
@@ -124,7 +143,7 @@ class StripKernel:
         tiles_n: cute.FastDivmodDivisorV2,
     ):
         if numerics.load_flag(noop.toint()) != Uint32(_ONE_BITS):
-            strip = self._place(input, tiles_n)
+            strip = self._place(m, n, tiles_n)
             fragment = cute.make_rmem_tensor((self.words_per_row, self.tuning.rows), Uint32)
             # Two ways to load, because a branch keeps all loads ahead of the first use, and whole
             # tiles, nearly all of them, need no predicates.
@@ -139,21 +158,55 @@ class StripKernel:
             magnitudes = []
             row_scales = None
             column_scales = None
+            # What others need goes first, so that one barrier serves all.
+            if cutlass.const_expr(self.config.colwise):
+                column_maxima = self._column_maxima(words)
+                if cutlass.const_expr(self.tuning.warps_per_block > 1):
+                    shared_maxima = self._share_column_maxima(column_maxima)
             if cutlass.const_expr(self.config.rowwise):
                 magnitudes = self._row_magnitudes(words)
                 row_scales = self._scales(magnitudes)
-                self._store_row_scales(rowwise_scale_inv, strip, row_scales)
+                if cutlass.const_expr(self.tuning.gathers_row_scales):
+                    shared_scales = self._gather_row_scales(strip, row_scales)
+                else:
+                    self._store_row_scales(rowwise_scale_inv, row_scale_stride, strip, row_scales)
+            if cutlass.const_expr(self._needs_barrier):
+                cute.arch.sync_threads()
+            if cutlass.const_expr(self.config.rowwise and self.tuning.gathers_row_scales):
+                self._store_gathered_row_scales(
+                    rowwise_scale_inv, row_scale_stride, strip, shared_scales
+                )
             if cutlass.const_expr(self.config.colwise):
-                magnitudes = self._column_magnitudes(words)
+                if cutlass.const_expr(self.tuning.warps_per_block > 1):
+                    column_maxima = self._merge_column_maxima(column_maxima, shared_maxima)
+                magnitudes = self._magnitudes(column_maxima)
                 column_scales = self._scales(magnitudes)
                 self._store_column_scales(columnwise_scale_inv, strip, column_scales)
             self._store_data(rowwise_data, row_scales, columnwise_data, column_scales, strip, words)
             if cutlass.const_expr(self.config.with_amax):
                 self._raise_amax(amax, magnitudes)
 
-    def _place(self, input: cute.Tensor, tiles_n: cute.FastDivmodDivisorV2) -> _Strip:
+    @property
+    def _needs_barrier(self) -> bool:
+        return (self.config.colwise and self.tuning.warps_per_block > 1) or (
+            self.config.rowwise and self.tuning.gathers_row_scales
+        )
+
+    def _flatten(self, m: Int64, n: Int64, scale_stride: Int64) -> tuple[Int64, Int64, Int64]:
+        """Rows as wide as a tile, where rowwise data and scales are blocks without gaps anyway.
+
+        Every tile is then contiguous memory, whatever the shape of the tensor.
+        """
+        width = self.tuning.tile_columns
+        is_gapless = (n % BLOCK == 0) & (scale_stride == n // BLOCK) & (m * n % width == 0)
+        return (
+            numerics.select(is_gapless, m * n // width, m),
+            numerics.select(is_gapless, Int64(width), n),
+            numerics.select(is_gapless, Int64(width // BLOCK), scale_stride),
+        )
+
+    def _place(self, m: Int64, n: Int64, tiles_n: cute.FastDivmodDivisorV2) -> _Strip:
         tuning = self.tuning
-        m, n = _extents(input)
         thread = cute.arch.thread_idx()[0]
         tile_m, tile_n = divmod(cute.arch.block_idx()[0], tiles_n)
         lane, warp = thread % WARP, thread // WARP
@@ -162,10 +215,11 @@ class StripKernel:
         tile_row = Int64(tile_m) * tuning.tile_rows
         tile_column = Int64(tile_n) * tuning.tile_columns
         is_whole = (tile_row + tuning.tile_rows <= m) & (tile_column + tuning.tile_columns <= n)
-        row = tile_row + (warp_m * tuning.lanes_along_m + lane_m) * tuning.rows
-        column = tile_column + (warp_n * tuning.lanes_along_n + lane_n) * tuning.columns
+        local_row = (warp_m * tuning.lanes_along_m + lane_m) * tuning.rows
+        local_column = (warp_n * tuning.lanes_along_n + lane_n) * tuning.columns
+        row, column = tile_row + local_row, tile_column + local_column
         rows_inside = self._rows_below(row, m, column < n)
-        return _Strip(m, n, row, column, is_whole, rows_inside, lane_n, lane_m)
+        return _Strip(m, n, row, column, is_whole, rows_inside, local_row, local_column)
 
     def _rows_below(self, row: Int64, limit: Int64, condition: Boolean) -> Int32:
         """How many of a thread's rows, the first of which is `row`, lie below `limit`."""
@@ -197,51 +251,142 @@ class StripKernel:
                 numerics.pair_magnitude(dtype, a, b)
                 for a, b in zip(maxima[::2], maxima[1::2], strict=True)
             ]
-        return self._finish_magnitudes(maxima, 1, self.lanes_per_block)
+        return self._magnitudes(self._reduce_lanes(maxima, 1, self.lanes_per_block))
 
-    def _column_magnitudes(self, words: list[list[Uint32]]) -> list[Float32]:
-        """The absolute maximum of the block of each column."""
+    def _column_maxima(self, words: list[list[Uint32]]) -> list[Uint32]:
+        """The absolute maximum of each column, over the rows of the warp."""
         maxima = [
             numerics.reduce_magnitude(self.config.dtype, [row[word] for row in words])
             for word in range(self.words_per_row)
         ]
-        return self._finish_magnitudes(maxima, self.tuning.lanes_along_n, WARP)
+        return self._reduce_lanes(maxima, self.tuning.lanes_along_n, WARP)
 
-    def _finish_magnitudes(self, maxima: list[Uint32], first: int, end: int) -> list[Float32]:
+    def _reduce_lanes(self, maxima: list[Uint32], first: int, end: int) -> list[Uint32]:
         """Reduces over the lanes that differ in their number's bits from `first` up to `end`."""
-        dtype = self.config.dtype
         offsets = [1 << bit for bit in range(first.bit_length() - 1, end.bit_length() - 1)]
-        magnitudes = []
-        for word in maxima:
-            word = numerics.shuffle_magnitude(dtype, word, offsets)
-            magnitudes += numerics.to_floats(dtype, numerics.clean_magnitude(dtype, word))
-        return magnitudes
+        return [numerics.shuffle_magnitude(self.config.dtype, word, offsets) for word in maxima]
+
+    def _magnitudes(self, maxima: list[Uint32]) -> list[Float32]:
+        dtype = self.config.dtype
+        return [
+            value
+            for word in maxima
+            for value in numerics.to_floats(dtype, numerics.clean_magnitude(dtype, word))
+        ]
+
+    def _share_column_maxima(self, maxima: list[Uint32]) -> Int32:
+        """Writes the maxima to shared memory, 16 bytes a thread at a time; returns the address."""
+        threads = self.tuning.threads
+        shared = cute.arch.alloc_smem(Uint32, threads * self.words_per_row, alignment=16).toint()
+        thread = cute.arch.thread_idx()[0]
+        for first in range(0, self.words_per_row, 4):
+            address = shared + (threads * first * 4 + thread * 16)
+            numerics.store_shared(address, maxima[first : first + 4])
+        return shared
+
+    def _merge_column_maxima(self, maxima: list[Uint32], shared: Int32) -> list[Uint32]:
+        """With those of the other warps that share the blocks."""
+        threads = self.tuning.threads
+        warps = self.tuning.warps_per_block
+        distance = WARP * self.tuning.warps_along_n  # from a warp to the next along a column
+        thread = cute.arch.thread_idx()[0]
+        place = thread // distance % warps
+        first_thread = thread - place * distance
+        for step in range(1, warps):
+            other = first_thread + (place + step) % warps * distance
+            merged = []
+            for first in range(0, self.words_per_row, 4):
+                address = shared + (threads * first * 4 + other * 16)
+                merged += [
+                    numerics.max_magnitude(self.config.dtype, mine, theirs)
+                    for mine, theirs in zip(
+                        maxima[first : first + 4], numerics.load_shared(address, 4), strict=True
+                    )
+                ]
+            maxima = merged
+        return maxima
 
     def _scales(self, magnitudes: list[Float32]) -> list[Uint32]:
         """Scale bytes, four to a word."""
         return numerics.block_scales(self.architecture, self.config.fp8_dtype, magnitudes)
 
-    def _store_row_scales(self, scales: cute.Tensor, strip: _Strip, packed: list[Uint32]) -> None:
-        """Each of the lanes that share a block stores every lanes_per_block-th of its rows."""
+    def _row_scale_bytes(
+        self, strip: _Strip, packed: list[Uint32]
+    ) -> list[tuple[Int32, Uint32, Boolean]]:
+        """A thread's share of its rows' scales: row of the strip, byte, whether the row exists.
+
+        Each of the lanes that share a block takes every lanes_per_block-th row.
+        """
         lanes = self.lanes_per_block
-        member = strip.lane_n % lanes
-        block = strip.column // BLOCK
-        m, n = strip.m, strip.n
-        if self.config.swizzled:
-            m, n = _round_up(m, _SWIZZLE_ELEMENTS), _round_up(n, _SWIZZLE_ELEMENTS)
-        rows_inside = self._rows_below(strip.row, m, block * BLOCK < n)
-        base = scales.iterator.toint()
+        member = strip.local_column // self.tuning.columns % lanes
+        share = []
         for first in range(0, self.tuning.rows, lanes):
             word = packed[first // 4]
             if lanes == 8 and first + 4 < self.tuning.rows:
                 word = numerics.select(member < 4, word, packed[first // 4 + 1])
-            byte = word >> Uint32((member + first) % 4 * 8)
-            row = strip.row + (member + first)
-            if self.config.swizzled:
-                offset = _swizzled_offset(row, block, n // _SWIZZLE_ELEMENTS)
-            else:
-                offset = row * _extents(scales)[1] + block
-            numerics.store_byte(base + offset, byte, member + first < rows_inside)
+            row = member + first
+            share.append((row, word >> Uint32(row % 4 * 8), row < self.tuning.rows))
+        return share
+
+    def _row_scale_extents(self, strip: _Strip) -> tuple[Int64, Int64]:
+        """Rows and blocks for which scales are written."""
+        m, n = strip.m, strip.n
+        if self.config.swizzled:
+            m, n = _round_up(m, _SWIZZLE_ELEMENTS), _round_up(n, _SWIZZLE_ELEMENTS)
+        return m, (n + (BLOCK - 1)) // BLOCK
+
+    def _row_scale_offset(self, row: Int64, block: Int64, stride: Int64, blocks: Int64) -> Int64:
+        if self.config.swizzled:
+            return _swizzled_offset(row, block, blocks // _SWIZZLE_BLOCKS)
+        return row * stride + block
+
+    def _store_row_scales(
+        self, scales: cute.Tensor, stride: Int64, strip: _Strip, packed: list[Uint32]
+    ) -> None:
+        """Writes the scales byte by byte."""
+        rows, blocks = self._row_scale_extents(strip)
+        block = strip.column // BLOCK
+        base = scales.iterator.toint()
+        for local_row, byte, exists in self._row_scale_bytes(strip, packed):
+            row = strip.row + local_row
+            offset = self._row_scale_offset(row, block, stride, blocks)
+            numerics.store_byte(base + offset, byte, exists & (row < rows) & (block < blocks))
+
+    def _gather_row_scales(self, strip: _Strip, packed: list[Uint32]) -> Int32:
+        """Writes the scales to shared memory, row by row; returns the address."""
+        blocks = self.tuning.tile_columns // BLOCK
+        size = self.tuning.tile_rows * blocks
+        shared = cute.arch.alloc_smem(cutlass.Uint8, size, alignment=16).toint()
+        for row, byte, exists in self._row_scale_bytes(strip, packed):
+            offset = (strip.local_row + row) * blocks + strip.local_column // BLOCK
+            numerics.store_shared_byte(shared + offset, byte, exists)
+        return shared
+
+    def _store_gathered_row_scales(
+        self, scales: cute.Tensor, stride: Int64, strip: _Strip, shared: Int32
+    ) -> None:
+        """Writes the CTA's scales in pieces of four, in which they lie together in both layouts."""
+        rows, blocks = self._row_scale_extents(strip)
+        base = scales.iterator.toint()
+        pieces_per_row = self.tuning.tile_columns // BLOCK // _SWIZZLE_BLOCKS
+        pieces = self.tuning.tile_rows * pieces_per_row
+        first_row = strip.row - strip.local_row
+        first_block = (strip.column - strip.local_column) // BLOCK
+        is_aligned = (base | (0 if self.config.swizzled else stride)) % _SWIZZLE_BLOCKS == 0
+        for first in range(0, pieces, self.tuning.threads):
+            piece = cute.arch.thread_idx()[0] + first
+            row = first_row + piece // pieces_per_row
+            block = first_block + piece % pieces_per_row * _SWIZZLE_BLOCKS
+            exists = (piece < pieces) & (row < rows)
+            address = base + self._row_scale_offset(row, block, stride, blocks)
+            word = numerics.load_shared(
+                shared + cutlass.min(piece, Int32(pieces - 1)) * _SWIZZLE_BLOCKS, 1
+            )[0]
+            as_word = is_aligned & (block + _SWIZZLE_BLOCKS <= blocks)
+            numerics.store_words(address, [word], exists & as_word)
+            for i in range(_SWIZZLE_BLOCKS):
+                as_byte = (as_word == Boolean(False)) & (block + i < blocks)
+                numerics.store_byte(address + i, word >> Uint32(8 * i), exists & as_byte)
 
     def _store_column_scales(
         self, scales: cute.Tensor, strip: _Strip, packed: list[Uint32]
@@ -249,15 +394,15 @@ class StripKernel:
         columns = self.tuning.columns
         block = strip.row // BLOCK
         base = scales.iterator.toint()
-        first_lane = strip.lane_m == 0
+        has_first_row = strip.row % BLOCK == 0
         if self.config.swizzled:
             m = _round_up(strip.m, _SWIZZLE_ELEMENTS)
             n = _round_up(strip.n, _SWIZZLE_ELEMENTS)
-            inside = first_lane & (strip.row < m) & (strip.column < n)
+            inside = has_first_row & (strip.row < m) & (strip.column < n)
             address = base + _swizzled_offset(strip.column, block, m // _SWIZZLE_ELEMENTS)
             self._store_bytes(address, packed, inside, distance=16)
             return
-        inside = first_lane & (strip.row < strip.m) & (strip.column < strip.n)
+        inside = has_first_row & (strip.row < strip.m) & (strip.column < strip.n)
         address = base + block * _extents(scales)[1] + strip.column
         aligned = (base | _extents(scales)[1]) % columns == 0
         numerics.store_words(address, packed, inside & aligned)
@@ -278,6 +423,7 @@ class StripKernel:
         strip: _Strip,
         words: list[list[Uint32]],
     ) -> None:
+        """Scales, converts and writes the elements, row by row, so that few floats live at once."""
         columns = self.tuning.columns
         offset = strip.row * strip.n + strip.column
         column_factors = None
@@ -287,9 +433,7 @@ class StripKernel:
             ]
         for r, row in enumerate(words):
             inside = r < strip.rows_inside
-            values = [
-                value for word in row for value in numerics.to_floats(self.config.dtype, word)
-            ]
+            values = [v for word in row for v in numerics.to_floats(self.config.dtype, word)]
             if row_scales is not None:
                 factor = numerics.inverse_scale(row_scales[r // 4], r % 4)
                 address = rowwise_data.iterator.toint() + (offset + strip.n * r)
@@ -312,7 +456,8 @@ class StripKernel:
         warps = self.tuning.threads // WARP
         if warps > 1:
             shared = cute.arch.alloc_smem(Uint32, warps).toint()
-            numerics.store_shared(shared + thread // WARP * 4, largest, thread % WARP == 0)
+            numerics.store_shared(shared + thread // WARP * 4, [largest])
             cute.arch.sync_threads()
-            largest = numerics.warp_max(numerics.load_shared(shared + thread * 4, thread < warps))
+            address = shared + cutlass.min(thread, Int32(warps - 1)) * 4
+            largest = numerics.warp_max(numerics.load_shared(address, 1)[0])
         numerics.atomic_max_nonnegative(amax.iterator.toint(), largest, thread == 0)

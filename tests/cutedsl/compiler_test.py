@@ -102,6 +102,7 @@ def test_tuning_fits_every_cast():
         tuning.Tuning(8, 6, 32, 1, 1),
         tuning.Tuning(8, 32, 2, 1, 1),  # half a block
         tuning.Tuning(8, 16, 32, 1, 1),  # half a column's block
+        tuning.Tuning(8, 32, 16, 1, 1),  # two blocks in a column of a warp
         tuning.Tuning(8, 32, 32, 33, 1),
     ],
     ids=str,
