@@ -42,7 +42,7 @@ struct CastParams {
   // Swizzled scales are computed for the padded extent: blocks without elements get the scale 0,
   // which is what the padding has to hold.
   int64_t tiles;
-  int64_t tiles_per_row;
+  GridColumns tile_columns;
   bool swizzled;
 };
 
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) CastKernel(const __grid_constant__ C
   const int lane = threadIdx.x % kLanes;
   const int64_t tile = static_cast<int64_t>(blockIdx.x) * kVec + threadIdx.x % 32 / kLanes;
   int64_t band, tile_col;
-  SplitIndex(tile, p.tiles_per_row, &band, &tile_col);
+  p.tile_columns.Split(tile, &band, &tile_col);
   const int64_t row0 = band * (kRows * kWarps) + warp * kRows;
   const int64_t col0 = tile_col * numerics::kBlockSize + lane * kVec;
   const int64_t offset0 = row0 * p.cols + col0;
@@ -143,8 +143,10 @@ __global__ void __launch_bounds__(kThreads) CastKernel(const __grid_constant__ C
 #pragma unroll
       for (int r = 0; r < kBatch; ++r) {
         const float inverse = __shfl_sync(0xFFFFFFFFu, lane_inverse, r, kLanes);
-        CastAndStoreIf<kFp8, Words, kVec>(batch + r < num_rows, to, x[batch + r],
-                                          [=](int) { return inverse; });
+        float inverse_scales[kVec];
+#pragma unroll
+        for (int v = 0; v < kVec; ++v) inverse_scales[v] = inverse;
+        CastAndStoreIf<kFp8, Words>(batch + r < num_rows, to, x[batch + r], inverse_scales);
         to += p.cols;
       }
     }
@@ -161,7 +163,7 @@ __global__ void __launch_bounds__(kThreads) CastKernel(const __grid_constant__ C
       exchange[warp][w][threadIdx.x % 32] = maxima[w];
     }
     __syncthreads();
-    float columns[kVec];
+    float inverse_scales[kVec];  // of the columns; their maxima at first
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
 #pragma unroll
@@ -170,19 +172,19 @@ __global__ void __launch_bounds__(kThreads) CastKernel(const __grid_constant__ C
             Words::AbsMax(maxima[w], exchange[(warp + other) % kWarps][w][threadIdx.x % 32]);
       }
       thread_maximum = Words::AbsMax(thread_maximum, maxima[w]);
-      Words::Unpack(maxima[w], columns + w * Words::kPerWord);
+      Words::Unpack(maxima[w], inverse_scales + w * Words::kPerWord);
     }
     uint32_t scales[kVec];
 #pragma unroll
     for (int v = 0; v < kVec; ++v) {
-      scales[v] = numerics::BlockScale(fabsf(columns[v]), kFp8);
-      columns[v] = numerics::InverseScale(static_cast<uint8_t>(scales[v]));
+      scales[v] = numerics::BlockScale(fabsf(inverse_scales[v]), kFp8);
+      inverse_scales[v] = numerics::InverseScale(static_cast<uint8_t>(scales[v]));
     }
     if (warp == 0) StoreColumnScales<kVec>(p, tile, band, col0, num_rows > 0, scales);
     uint8_t* to = p.columnwise_data + offset0;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      CastAndStoreIf<kFp8, Words, kVec>(r < num_rows, to, x[r], [&](int v) { return columns[v]; });
+      CastAndStoreIf<kFp8, Words>(r < num_rows, to, x[r], inverse_scales);
       to += p.cols;
     }
   }
@@ -261,9 +263,9 @@ void Quantize(const QuantizeConfig& config, const KernelArgs& args) {
   const numerics::ScaleShape extent = config.swizzled
                                           ? numerics::PaddedRowwiseScaleShape(args.rows, args.cols)
                                           : numerics::ExactRowwiseScaleShape(args.rows, args.cols);
-  params.tiles_per_row = extent.cols;
+  params.tile_columns = GridColumns(extent.cols);
   const int tile_rows = kWarps * (config.colwise ? kRowsPerThread<true> : kRowsPerThread<false>);
-  params.tiles = params.tiles_per_row * numerics::CeilDiv(extent.rows, tile_rows);
+  params.tiles = extent.cols * numerics::CeilDiv(extent.rows, tile_rows);
 
   const Selection selected = Select(config, args);
   Launch(selected.kernel, numerics::CeilDiv(params.tiles, selected.vec), kThreads, params,

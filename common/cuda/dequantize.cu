@@ -19,6 +19,7 @@ struct DequantizeParams {
   void* output;
   int64_t rows;
   int64_t cols;
+  GridColumns chunk_columns;  // of kVec columns each
   bool colwise;
   bool swizzled;
 };
@@ -48,8 +49,7 @@ template <typename T, DType kFp8, int kVec>
 __global__ void __launch_bounds__(kThreads)
     DequantizeKernel(const __grid_constant__ DequantizeParams p) {
   int64_t band, chunk;
-  SplitIndex(static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x,
-             numerics::CeilDiv(p.cols, kVec), &band, &chunk);
+  p.chunk_columns.Split(static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x, &band, &chunk);
   const int64_t row0 = band * kRows;
   const int64_t col0 = chunk * kVec;
 
@@ -96,12 +96,12 @@ KernelPointer SelectFp8(DType fp8_dtype) {
 }
 
 template <typename T>
-void LaunchDequantize(const DequantizeArgs& args, const DequantizeParams& params) {
+void LaunchDequantize(const DequantizeArgs& args, DequantizeParams params) {
   constexpr int kWide = 16 / sizeof(T);
   const bool wide =
       args.cols % kWide == 0 && IsAligned(args.data, kWide) && IsAligned(args.output, 16);
-  const int64_t threads =
-      numerics::CeilDiv(args.rows, kRows) * numerics::CeilDiv(args.cols, wide ? kWide : 1);
+  params.chunk_columns = GridColumns(numerics::CeilDiv(args.cols, wide ? kWide : 1));
+  const int64_t threads = numerics::CeilDiv(args.rows, kRows) * params.chunk_columns.count();
   Launch(wide ? SelectFp8<T, kWide>(args.fp8_dtype) : SelectFp8<T, 1>(args.fp8_dtype),
          numerics::CeilDiv(threads, kThreads), kThreads, params, args.stream);
 }

@@ -1,0 +1,72 @@
+#include "tools/bench/measure.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/cuda_check.h"
+
+#define CUTEDSL_QUANT_CUDA(call) ::cutedsl_quant::CheckCuda(call, #call)
+
+namespace cutedsl_quant {
+namespace bench {
+
+Times Summarize(std::vector<double> us) {
+  std::sort(us.begin(), us.end());
+  return {us[us.size() / 2], us.front(), us.back()};
+}
+
+Times MeasureGpu(int num_sets, int launches, int replays,
+                 const std::function<void(int, cudaStream_t)>& launch) {
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  cudaEvent_t begin, end;
+  CUTEDSL_QUANT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  CUTEDSL_QUANT_CUDA(cudaEventCreate(&begin));
+  CUTEDSL_QUANT_CUDA(cudaEventCreate(&end));
+  launch(0, stream);  // loads the kernel, which a capture could not
+  CUTEDSL_QUANT_CUDA(cudaStreamSynchronize(stream));
+
+  CUTEDSL_QUANT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  for (int i = 0; i < launches; ++i) launch(i % num_sets, stream);
+  CUTEDSL_QUANT_CUDA(cudaStreamEndCapture(stream, &graph));
+  CUTEDSL_QUANT_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+
+  std::vector<double> us;
+  for (int i = -1; i < replays; ++i) {  // the first is a warm-up
+    CUTEDSL_QUANT_CUDA(cudaEventRecord(begin, stream));
+    CUTEDSL_QUANT_CUDA(cudaGraphLaunch(executable, stream));
+    CUTEDSL_QUANT_CUDA(cudaEventRecord(end, stream));
+    CUTEDSL_QUANT_CUDA(cudaEventSynchronize(end));
+    float ms;
+    CUTEDSL_QUANT_CUDA(cudaEventElapsedTime(&ms, begin, end));
+    if (i >= 0) us.push_back(ms * 1e3 / launches);
+  }
+  CUTEDSL_QUANT_CUDA(cudaGraphExecDestroy(executable));
+  CUTEDSL_QUANT_CUDA(cudaGraphDestroy(graph));
+  CUTEDSL_QUANT_CUDA(cudaEventDestroy(begin));
+  CUTEDSL_QUANT_CUDA(cudaEventDestroy(end));
+  CUTEDSL_QUANT_CUDA(cudaStreamDestroy(stream));
+  return Summarize(us);
+}
+
+Times MeasureHost(const std::function<void(cudaStream_t)>& call) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kBatches = 101;
+  constexpr int kCalls = 100;  // far less than a stream queues before launches wait
+  cudaStream_t stream;
+  CUTEDSL_QUANT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  std::vector<double> us;
+  for (int batch = -3; batch < kBatches; ++batch) {  // the first are warm-ups
+    const Clock::time_point begin = Clock::now();
+    for (int i = 0; i < kCalls; ++i) call(stream);
+    const std::chrono::duration<double, std::micro> elapsed = Clock::now() - begin;
+    CUTEDSL_QUANT_CUDA(cudaStreamSynchronize(stream));
+    if (batch >= 0) us.push_back(elapsed.count() / kCalls);
+  }
+  CUTEDSL_QUANT_CUDA(cudaStreamDestroy(stream));
+  return Summarize(us);
+}
+
+}  // namespace bench
+}  // namespace cutedsl_quant

@@ -1,0 +1,33 @@
+// How times are taken.
+#ifndef CUTEDSL_QUANT_TOOLS_BENCH_MEASURE_H_
+#define CUTEDSL_QUANT_TOOLS_BENCH_MEASURE_H_
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <vector>
+
+namespace cutedsl_quant {
+namespace bench {
+
+struct Times {
+  double median_us = 0;
+  double min_us = 0;
+  double max_us = 0;
+};
+
+Times Summarize(std::vector<double> us);
+
+// GPU time of one launch, from replays of a graph of many. launch(i, stream) works on buffer set i
+// of num_sets; sets follow each other, so that with enough of them none is in the L2 cache when its
+// turn comes.
+Times MeasureGpu(int num_sets, int launches, int replays,
+                 const std::function<void(int set, cudaStream_t stream)>& launch);
+
+// Host time of one call, the GPU keeping up.
+Times MeasureHost(const std::function<void(cudaStream_t stream)>& call);
+
+}  // namespace bench
+}  // namespace cutedsl_quant
+
+#endif  // CUTEDSL_QUANT_TOOLS_BENCH_MEASURE_H_
