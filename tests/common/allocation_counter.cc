@@ -10,13 +10,18 @@ thread_local int64_t allocations = 0;
 
 }  // namespace
 
-void* operator new(size_t size) {
+// All forms that pair with the deletes below, so that sanitizers see matching pairs.
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
   ++allocations;
-  if (void* pointer = std::malloc(size)) return pointer;
+  return std::malloc(size);
+}
+void* operator new(size_t size) {
+  if (void* pointer = operator new(size, std::nothrow)) return pointer;
   throw std::bad_alloc();
 }
 void operator delete(void* pointer) noexcept { std::free(pointer); }
 void operator delete(void* pointer, size_t) noexcept { std::free(pointer); }
+void operator delete(void* pointer, const std::nothrow_t&) noexcept { std::free(pointer); }
 
 namespace cutedsl_quant {
 

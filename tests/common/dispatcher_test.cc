@@ -186,6 +186,21 @@ TEST_F(DispatcherTest, ModeSwitchesAtAnyTime) {
   }
 }
 
+// Catches a device that cannot be made current and is taken for the current one.
+TEST_F(DispatcherTest, UnknownDevicesAreErrors) {
+  GuardedBytes input(16 * 16 * 2);
+  HostOutput output(config_, {16, 16}, false);
+  const Device nowhere = {DeviceType::kCuda, 4096};
+  Tensor view = HostTensor(input.data(), DType::kBFloat16, {16, 16});
+  QuantizedTensor& out = output.tensor;
+  for (Tensor* tensor : {&view, &out.rowwise_data, &out.rowwise_scale_inv})
+    tensor->device = nowhere;
+  EXPECT_THROW(Quantize(view, out, {}, nullptr), CudaError);
+  EXPECT_THROW(Dequantize(out, view, nullptr), CudaError);
+  EXPECT_TRUE(output.untouched() && input.untouched());
+  EXPECT_EQ(provider_.lookups, 0);
+}
+
 // Catches a provider that is lost or kept when another is installed.
 TEST_F(DispatcherTest, SetKernelProviderReturnsTheOneBefore) {
   FakeProvider other;

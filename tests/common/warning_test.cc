@@ -7,6 +7,8 @@
 #include <string>
 
 #include "cutedsl_quant/config.h"
+#include "cutedsl_quant/quantize.h"
+#include "tests/common/cast_case.h"
 
 namespace cutedsl_quant {
 namespace {
@@ -46,6 +48,23 @@ TEST(WarningTest, EachIsOneLineThatNamesConfigurationBackendAndReason) {
     EXPECT_EQ(line.rfind(start, 0), 0u) << line;
     EXPECT_GT(line.size(), start.size() + 20) << "advice: " << line;
   }
+}
+
+// Catches a dispatcher that keeps the reason to itself.
+TEST(WarningTest, TheDispatcherWarns) {
+  QuantizeConfig config;
+  config.dtype = DType::kFloat32;
+  config.rowwise = true;
+  HostOutput output(config, {1, 16}, false);
+  alignas(16) float input[16] = {};
+  const Tensor view = HostTensor(input, DType::kFloat32, {1, 16});
+  testing::internal::CaptureStderr();
+  Quantize(view, output.tensor, {}, nullptr);
+  Quantize(view, output.tensor, {}, nullptr);
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_NE(lines.find(config.Name() + " was served by reference (no_provider)"), std::string::npos)
+      << lines;
+  EXPECT_EQ(lines.find('\n'), lines.size() - 1) << lines;
 }
 
 }  // namespace
