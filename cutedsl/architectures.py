@@ -16,7 +16,7 @@ class Architecture:
     name: str  # as `ptxas --gpu-name` spells it
     compute_capabilities: tuple[int, ...]  # 10 * major + minor of the devices it serves
     has_e8m0_conversion: bool  # cvt.rp.satfinite.ue8m0x2.f32
-    has_packed_f32_multiply: bool  # mul.rn.f32x2
+    has_packed_f32_multiply: bool  # mul.rn.f32x2 as one instruction (sm_120 runs it as two)
 
 
 ARCHITECTURES = {
@@ -24,7 +24,9 @@ ARCHITECTURES = {
     for architecture in (
         Architecture("sm_90a", (90,), has_e8m0_conversion=False, has_packed_f32_multiply=False),
         Architecture("sm_100f", (100, 103), has_e8m0_conversion=True, has_packed_f32_multiply=True),
-        Architecture("sm_120f", (120, 121), has_e8m0_conversion=True, has_packed_f32_multiply=True),
+        Architecture(
+            "sm_120f", (120, 121), has_e8m0_conversion=True, has_packed_f32_multiply=False
+        ),
     )
 }
 

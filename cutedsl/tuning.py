@@ -1,6 +1,6 @@
 """The shape of each kernel: how many elements a thread, a warp and a CTA take.
 
-The only place where such numbers stand; they were chosen by measurement. Needs no CuTeDSL.
+The only place where such numbers stand. Needs no CuTeDSL.
 """
 
 from __future__ import annotations
