@@ -127,7 +127,7 @@ def group_is_gone(group: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_interrupted_run_leaves_nothing_half_written(tmp_path: Path, number: signal.Signals):
     """Would catch a library without its manifest, a damaged older package, or orphans compiling."""
     older = {"libcutedsl_quant_cast_sm_90a.so": b"so", "libcutedsl_quant_cast_sm_90a.json": b"{}"}

@@ -206,10 +206,11 @@ def main() -> None:
     args = _parser().parse_args()
     # `bazel run` starts programs in a folder of its own.
     os.chdir(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))
     try:
         run(args)
-    except (UsageError, CompileError, PackageError) as error:
+    except (UsageError, CompileError, PackageError, OSError) as error:
         sys.exit(f"gen_kernels: {error}")
     except KeyboardInterrupt:
         print("gen_kernels: interrupted, nothing half-written", file=sys.stderr)
