@@ -175,10 +175,10 @@ class Record {
   }
   Record& Add(const char* name, int64_t value) { return AddRaw(name, std::to_string(value)); }
   Record& Add(const char* name, bool value) { return AddRaw(name, value ? "true" : "false"); }
-  Record& Add(const Times& times) {
-    return Add("median_us", times.median_us)
-        .Add("min_us", times.min_us)
-        .Add("max_us", times.max_us);
+  Record& Add(const Times& times, const std::string& unit) {
+    return Add(("median_" + unit).c_str(), times.median)
+        .Add(("min_" + unit).c_str(), times.min)
+        .Add(("max_" + unit).c_str(), times.max);
   }
   std::string Json() const { return "{" + fields_ + "}"; }
 
@@ -272,7 +272,7 @@ void MeasureGpuTimes(const Options& options, int64_t l2_bytes, Results& results)
       double copy_rate = 0;
       const auto report = [&](const Cast* cast, const char* backend, int64_t bytes,
                               const Times& times) {
-        const double rate = static_cast<double>(bytes) / times.median_us * 1e-6;
+        const double rate = static_cast<double>(bytes) / times.median * 1e-6;
         if (cast == nullptr) copy_rate = rate;
         const std::string fp8 = cast ? NameOf(cast->fp8_dtype) : "";
         const std::string direction = cast ? NameOf(cast->directions) : "";
@@ -280,8 +280,8 @@ void MeasureGpuTimes(const Options& options, int64_t l2_bytes, Results& results)
         const bool amax = cast != nullptr && cast->amax;
         printf("%-12s %-5s %-5s %-11s %-9s %-5s %-8s %10.2f %10.2f..%9.2f %8.3f %6.1f%%\n",
                NameOf(size).c_str(), NameOf(dtype).c_str(), fp8.c_str(), direction.c_str(),
-               layout.c_str(), amax ? "on" : "", backend, times.median_us, times.min_us,
-               times.max_us, rate, 100 * rate / copy_rate);
+               layout.c_str(), amax ? "on" : "", backend, times.median, times.min, times.max, rate,
+               100 * rate / copy_rate);
         fflush(stdout);
         results.gpu.push_back(Record()
                                   .Add("rows", size.rows)
@@ -293,7 +293,7 @@ void MeasureGpuTimes(const Options& options, int64_t l2_bytes, Results& results)
                                   .Add("amax", amax)
                                   .Add("backend", std::string(backend))
                                   .Add("bytes", bytes)
-                                  .Add(times)
+                                  .Add(times, "us")
                                   .Add("tb_per_s", rate)
                                   .Add("share_of_copy", rate / copy_rate));
       };
@@ -332,11 +332,11 @@ void MeasureHostTimes(const Options& options, Results& results) {
          "median us", "min .. max us", "beyond bare");
   double bare = 0;
   const auto report = [&](const std::string& name, const Times& times) {
-    if (bare == 0) bare = times.median_us;
-    printf("%-22s %10.3f %10.3f..%9.3f %14.3f\n", name.c_str(), times.median_us, times.min_us,
-           times.max_us, times.median_us - bare);
+    if (bare == 0) bare = times.median;
+    printf("%-22s %10.3f %10.3f..%9.3f %14.3f\n", name.c_str(), times.median, times.min, times.max,
+           times.median - bare);
     results.host.push_back(
-        Record().Add("name", name).Add(times).Add("beyond_bare_us", times.median_us - bare));
+        Record().Add("name", name).Add(times, "us").Add("beyond_bare_us", times.median - bare));
   };
   report("bare <<<>>> launch", MeasureHost(BareLaunch));
   Cast cast;
@@ -403,13 +403,10 @@ void MeasureFirstCalls(const Options& options, Results& results) {
       continue;
     }
     const Times times = Summarize(ms);
-    printf("%-22s %10.3f %10.3f..%9.3f\n", BackendName(backend), times.median_us, times.min_us,
-           times.max_us);
-    results.cold.push_back(Record()
-                               .Add("backend", std::string(BackendName(backend)))
-                               .Add("median_ms", times.median_us)
-                               .Add("min_ms", times.min_us)
-                               .Add("max_ms", times.max_us));
+    printf("%-22s %10.3f %10.3f..%9.3f\n", BackendName(backend), times.median, times.min,
+           times.max);
+    results.cold.push_back(
+        Record().Add("backend", std::string(BackendName(backend))).Add(times, "ms"));
   }
 }
 

@@ -10,9 +10,9 @@
 namespace cutedsl_quant {
 namespace bench {
 
-Times Summarize(std::vector<double> us) {
-  std::sort(us.begin(), us.end());
-  return {us[us.size() / 2], us.front(), us.back()};
+Times Summarize(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  return {times[times.size() / 2], times.front(), times.back()};
 }
 
 Times MeasureGpu(int num_sets, int launches, int replays,

@@ -10,21 +10,22 @@
 namespace cutedsl_quant {
 namespace bench {
 
+// In the unit of what was summarized.
 struct Times {
-  double median_us = 0;
-  double min_us = 0;
-  double max_us = 0;
+  double median = 0;
+  double min = 0;
+  double max = 0;
 };
 
-Times Summarize(std::vector<double> us);
+Times Summarize(std::vector<double> times);
 
-// GPU time of one launch, from replays of a graph of many. launch(i, stream) works on buffer set i
-// of num_sets; sets follow each other, so that with enough of them none is in the L2 cache when its
-// turn comes.
+// GPU time of one launch in us, from replays of a graph of many. launch(i, stream) works on buffer
+// set i of num_sets; sets follow each other, so that with enough of them none is in the L2 cache
+// when its turn comes.
 Times MeasureGpu(int num_sets, int launches, int replays,
                  const std::function<void(int set, cudaStream_t stream)>& launch);
 
-// Host time of one call, the GPU keeping up.
+// Host time of one call in us, the GPU keeping up.
 Times MeasureHost(const std::function<void(cudaStream_t stream)>& call);
 
 }  // namespace bench

@@ -1,0 +1,52 @@
+#include "tools/bench/options.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace cutedsl_quant {
+namespace bench {
+namespace {
+
+Options Parse(std::vector<std::string> arguments) {
+  std::vector<char*> argv = {const_cast<char*>("bench")};
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  return ParseOptions(static_cast<int>(argv.size()), argv.data());
+}
+
+// Finds a list that is cut at the wrong comma, "all" that is not all, and a value that is taken for
+// the next flag.
+TEST(OptionsTest, ListsAndBothSpellings) {
+  const Options options = Parse({"--sizes", "1x2,30x40", "--dtype=fp32,bf16", "--direction", "all",
+                                 "--layout=swizzled", "--amax=all", "--backend", "cuda",
+                                 "--replays=3", "--only", "gpu", "--json", "x.json"});
+  ASSERT_EQ(options.sizes.size(), 2u);
+  EXPECT_EQ(NameOf(options.sizes[1]), "30x40");
+  EXPECT_EQ(options.dtypes, (std::vector<DType>{DType::kFloat32, DType::kBFloat16}));
+  ASSERT_EQ(options.directions.size(), 3u);
+  EXPECT_EQ(NameOf(options.directions[0]), "rowwise");
+  EXPECT_EQ(NameOf(options.directions[2]), "both");
+  EXPECT_EQ(options.swizzled, std::vector<bool>{true});
+  EXPECT_EQ(options.amax, (std::vector<bool>{false, true}));
+  EXPECT_EQ(options.backends, std::vector<Backend>{Backend::kCuda});
+  EXPECT_EQ(options.replays, 3);
+  EXPECT_TRUE(options.gpu_time);
+  EXPECT_FALSE(options.host_time);
+  EXPECT_FALSE(options.cold_start);
+  EXPECT_EQ(options.json, "x.json");
+}
+
+// Finds bad arguments that are measured instead of refused.
+TEST(OptionsTest, RefusesWhatItDoesNotKnow) {
+  for (const char* argument : {"--sizes=12", "--sizes=0x5", "--sizes=4x", "--sizes=4x5x6",
+                               "--dtype=int8", "--dtype=", "--only=all", "--replays=-1",
+                               "--replays=many", "--json=", "--verbose", "8192x8192"}) {
+    EXPECT_THROW(Parse({argument}), std::invalid_argument) << argument;
+  }
+}
+
+}  // namespace
+}  // namespace bench
+}  // namespace cutedsl_quant
