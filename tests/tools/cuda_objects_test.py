@@ -1,4 +1,4 @@
-"""An object of cuda_library holds what it should for every architecture, and no trace of its build."""
+"""An object of cuda_library: code for every architecture, and no trace of the build."""
 
 import re
 import subprocess

@@ -26,42 +26,42 @@ def _compilation_context(ctx, files):
         system_includes = depset(include_dirs),
     )
 
-def _linking_context(ctx, files):
+def _library(ctx, files, path):
+    """Returns the file of a library attribute, or None if the attribute is not set."""
+    found = [f for f in files if _path_in_site(f) == path]
+    if path and not found:
+        fail("there is no {} in {}".format(path, ctx.attr.wheels))
+    return found[0] if path else None
+
+def _linking_context(ctx, static, shared):
     cc_toolchain = find_cc_toolchain(ctx)
-    feature_configuration = cc_common.configure_features(ctx = ctx, cc_toolchain = cc_toolchain)
-    by_path = {_path_in_site(f): f for f in files}
-    libraries = []
-    for path in ctx.attr.libraries:
-        if path not in by_path:
-            fail("there is no {} in {}".format(path, ctx.attr.wheels))
-        static = path.endswith(".a")
-        libraries.append(cc_common.create_library_to_link(
-            actions = ctx.actions,
-            cc_toolchain = cc_toolchain,
-            dynamic_library = None if static else by_path[path],
-            feature_configuration = feature_configuration,
-            # Wheels hold one archive each, built as position-independent code.
-            pic_static_library = by_path[path] if static else None,
-        ))
+    library = cc_common.create_library_to_link(
+        actions = ctx.actions,
+        cc_toolchain = cc_toolchain,
+        dynamic_library = shared,
+        feature_configuration = cc_common.configure_features(ctx = ctx, cc_toolchain = cc_toolchain),
+        # Archives in wheels are position-independent.
+        pic_static_library = static,
+    ) if static or shared else None
     return cc_common.create_linking_context(linker_inputs = depset([
         cc_common.create_linker_input(
-            libraries = depset(libraries),
+            libraries = depset([library] if library else []),
             owner = ctx.label,
             user_link_flags = ctx.attr.linkopts,
         ),
     ]))
 
 def _wheel_cc_library_impl(ctx):
+    static = _library(ctx, ctx.files.wheels, ctx.attr.static_library)
+    shared = _library(ctx, ctx.files.wheels, ctx.attr.shared_library)
     own = CcInfo(
         compilation_context = _compilation_context(ctx, ctx.files.wheels),
-        linking_context = _linking_context(ctx, ctx.files.wheels),
+        linking_context = _linking_context(ctx, static, shared),
     )
-    libraries = [f for f in ctx.files.wheels if _path_in_site(f) in ctx.attr.libraries]
-    shared = [f for f in libraries if not f.basename.endswith(".a")]
     return [
         DefaultInfo(
-            files = depset(libraries),
-            runfiles = ctx.runfiles(shared).merge_all(
+            files = depset([library for library in [static, shared] if library]),
+            runfiles = ctx.runfiles([shared] if shared else []).merge_all(
                 [dep[DefaultInfo].default_runfiles for dep in ctx.attr.deps],
             ),
         ),
@@ -78,10 +78,13 @@ wheel_cc_library = rule(
         "includes": attr.string_list(
             doc = "Folders below site-packages for the include path, with the headers below them.",
         ),
-        "libraries": attr.string_list(
-            doc = "Libraries (.a, .so) to link, as paths below site-packages.",
-        ),
         "linkopts": attr.string_list(),
+        "shared_library": attr.string(
+            doc = "A shared library below site-packages.",
+        ),
+        "static_library": attr.string(
+            doc = "An archive below site-packages. With both, it depends on the program, as for a cc_library.",
+        ),
         "wheels": attr.label_list(
             allow_files = True,
             doc = "The `:files` of distributions in one pip_site repository.",
