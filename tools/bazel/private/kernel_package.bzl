@@ -3,7 +3,7 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":link_recipe.bzl", "LinkRecipeInfo")
+load("//tools/bazel:link_recipe.bzl", "LinkRecipeInfo")
 
 _REGISTRATION = """\
 #include "ffi_bridge/kernel_package_registry.h"
