@@ -251,11 +251,15 @@ class CastBuffers {
     };
     const auto compare_direction = [&](const char* data_name, const char* scales_name,
                                        const Direction& direction, const ExpectedDirection& bytes) {
-      const auto poison = [](size_t size) { return std::vector<uint8_t>(size, kPoison); };
-      const std::vector<uint8_t>& scales = bytes.scales[static_cast<int>(call.layout)];
-      compare(data_name, direction.data, skipped ? poison(bytes.data->size()) : *bytes.data, n_);
-      compare(scales_name, direction.scales, skipped ? poison(scales.size()) : scales,
-              ScaleShapeOf(call.layout, direction.colwise, m_, n_).cols);
+      const auto compare_output = [&](const char* name, const GpuBuffer& buffer,
+                                      const std::vector<uint8_t>& written, int64_t cols) {
+        if (skipped)
+          return compare(name, buffer, std::vector<uint8_t>(written.size(), kPoison), cols);
+        compare(name, buffer, written, cols);
+      };
+      compare_output(data_name, direction.data, *bytes.data, n_);
+      compare_output(scales_name, direction.scales, bytes.scales[static_cast<int>(call.layout)],
+                     ScaleShapeOf(call.layout, direction.colwise, m_, n_).cols);
     };
     if (call.rowwise) {
       compare_direction("rowwise_data", "rowwise_scale_inv", rowwise_, expected.rowwise);
