@@ -149,6 +149,28 @@ def test_interrupted_run_leaves_nothing_half_written(tmp_path: Path, number: sig
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == older
 
 
+def compiling_processes(parent: int) -> list[int]:
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [pid for pid in map(int, children) if b"spawn_main" in cmdline(pid)]
+
+
+def cmdline(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_a_compiling_process_that_dies(tmp_path: Path):
+    """Would catch a run that waits for ever, or ends with a stack trace, when memory runs out."""
+    process = start(tmp_path, "--arch=sm_90a", "--out=.", "--jobs=2")
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("[ 1/72]")
+    os.kill(compiling_processes(process.pid)[0], signal.SIGKILL)
+    _, stderr = process.communicate()
+    assert process.returncode == 1
+    assert stderr.splitlines()[-1].startswith("gen_kernels: a compiling process died")
+    assert "Traceback" not in stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_default_architectures(monkeypatch: pytest.MonkeyPatch):
     """Would catch a run that needs a GPU, or builds for another one than the machine's."""
     for capabilities, expected in (

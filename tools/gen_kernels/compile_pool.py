@@ -8,13 +8,14 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from cutedsl.config import QuantizeConfig
 
 _PR_SET_PDEATHSIG = 1
+_DIED = "a compiling process died; is there enough memory?"
 
 
 class CompileError(Exception):
@@ -52,20 +53,25 @@ class CompilePool:
         first kernel that fails.
         """
         objects = [folder / f"{config.name}.o" for config in configs]
-        futures = {
-            self._executor.submit(_compile, config, architecture, path): config
-            for config, path in zip(configs, objects, strict=True)
-        }
+        try:
+            futures = {
+                self._executor.submit(_compile, config, architecture, path): config
+                for config, path in zip(configs, objects, strict=True)
+            }
+        except (BrokenProcessPool, BrokenPipeError) as error:
+            raise CompileError(_DIED) from error
         for future in as_completed(futures):
-            config = futures[future]
-            try:
-                seconds = future.result()
-            except BrokenProcessPool as error:
-                raise CompileError("a compiling process died; out of memory?") from error
-            except Exception as error:
-                raise CompileError(f"{config.name} for {architecture}: {error}") from error
-            on_kernel(config, seconds)
+            on_kernel(futures[future], _seconds(future, futures[future], architecture))
         return objects
+
+
+def _seconds(future: Future[float], config: QuantizeConfig, architecture: str) -> float:
+    try:
+        return future.result()
+    except BrokenProcessPool as error:
+        raise CompileError(_DIED) from error
+    except Exception as error:
+        raise CompileError(f"{config.name} for {architecture}: {error}") from error
 
 
 def _start_process(parent: int) -> None:
