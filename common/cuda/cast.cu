@@ -3,9 +3,11 @@
 // rows and by shared memory along columns.
 //
 // A tile is 32 columns wide. kLanes = 32 / kVec neighbouring lanes share a tile's row, each with
-// kVec columns (one memory access); a thread holds kRows rows of them, and the kWarps warps of a
+// kVec neighbouring columns; a thread holds kRows rows of them, and the kWarps warps of a
 // block lie below each other. Tiles are numbered row by row, and the lanes of a warp walk along
 // this numbering, so narrow and ragged tensors keep all lanes busy.
+
+#include <algorithm>
 
 #include "common/cuda/cast.h"
 #include "common/cuda/device_math.cuh"
@@ -211,7 +213,8 @@ KernelPointer SelectFp8(const QuantizeConfig& config) {
 // Whether kVec neighbouring elements can be accessed at once everywhere.
 bool FitsVector(const QuantizeConfig& config, const KernelArgs& args, int vec, int element_size) {
   const bool compact_columnwise = config.colwise && !config.swizzled;
-  return args.cols % vec == 0 && IsAligned(args.input, vec * element_size) &&
+  return args.cols % vec == 0 &&
+         IsAligned(args.input, std::min(vec * element_size, kMaxAccessBytes)) &&
          IsAligned(args.rowwise_data, vec) && IsAligned(args.columnwise_data, vec) &&
          !(compact_columnwise && (!IsAligned(args.columnwise_scale_inv.data, vec) ||
                                   args.columnwise_scale_inv.cols % vec != 0));
@@ -235,7 +238,7 @@ Selection Select(const QuantizeConfig& config, const KernelArgs& args) {
 Selection Select(const QuantizeConfig& config, const KernelArgs& args) {
   switch (config.dtype) {
     case DType::kFloat32:
-      return Select<float, 4, 1>(config, args);
+      return Select<float, 8, 2, 1>(config, args);
     case DType::kFloat16:
       return Select<__half, 8, 2, 1>(config, args);
     default:

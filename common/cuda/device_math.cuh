@@ -15,6 +15,9 @@
 namespace cutedsl_quant {
 namespace cuda {
 
+// The widest access to memory that all architectures have.
+inline constexpr int kMaxAccessBytes = 16;
+
 // One access to global memory of kBytes (a power of two, the pointer aligned to it), or none.
 // Predicated instructions instead of branches, so that the compiler can start all loads of a thread
 // before it uses the first.
@@ -188,8 +191,12 @@ struct WordsOf<__nv_bfloat16, kVec> {
 template <typename T, int kVec, typename Word>
 __device__ __forceinline__ void LoadWordsIf(bool condition, Word* words, const T* from) {
   constexpr int kBytes = kVec * sizeof(T);
+  constexpr int kAccessBytes = kBytes < kMaxAccessBytes ? kBytes : kMaxAccessBytes;
   uint32_t bits[(kBytes + 3) / 4] = {};
-  LoadIf<kBytes>(condition, bits, from);
+#pragma unroll
+  for (int at = 0; at < kBytes; at += kAccessBytes) {
+    LoadIf<kAccessBytes>(condition, bits + at / 4, reinterpret_cast<const char*>(from) + at);
+  }
   if constexpr (kBytes < 4) {
     T value;
     memcpy(&value, bits, kBytes);

@@ -50,22 +50,27 @@ Times MeasureGpu(int num_sets, int launches, int replays,
   return Summarize(us);
 }
 
-Times MeasureHost(const std::function<void(cudaStream_t)>& call) {
+std::vector<Times> MeasureHost(const std::vector<HostCall>& calls) {
   using Clock = std::chrono::steady_clock;
-  constexpr int kBatches = 101;
+  constexpr int kBatches = 201;
   constexpr int kCalls = 100;  // far less than a stream queues before launches wait
   cudaStream_t stream;
   CUTEDSL_QUANT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  std::vector<double> us;
+  std::vector<std::vector<double>> us(calls.size());
   for (int batch = -3; batch < kBatches; ++batch) {  // the first are warm-ups
-    const Clock::time_point begin = Clock::now();
-    for (int i = 0; i < kCalls; ++i) call(stream);
-    const std::chrono::duration<double, std::micro> elapsed = Clock::now() - begin;
-    CUTEDSL_QUANT_CUDA(cudaStreamSynchronize(stream));
-    if (batch >= 0) us.push_back(elapsed.count() / kCalls);
+    for (size_t c = 0; c < calls.size(); ++c) {
+      calls[c].prepare();
+      const Clock::time_point begin = Clock::now();
+      for (int i = 0; i < kCalls; ++i) calls[c].call(stream);
+      const std::chrono::duration<double, std::micro> elapsed = Clock::now() - begin;
+      CUTEDSL_QUANT_CUDA(cudaStreamSynchronize(stream));
+      if (batch >= 0) us[c].push_back(elapsed.count() / kCalls);
+    }
   }
   CUTEDSL_QUANT_CUDA(cudaStreamDestroy(stream));
-  return Summarize(us);
+  std::vector<Times> times;
+  for (const std::vector<double>& of_call : us) times.push_back(Summarize(of_call));
+  return times;
 }
 
 }  // namespace bench

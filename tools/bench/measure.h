@@ -25,8 +25,14 @@ Times Summarize(std::vector<double> times);
 Times MeasureGpu(int num_sets, int launches, int replays,
                  const std::function<void(int set, cudaStream_t stream)>& launch);
 
-// Host time of one call in us, the GPU keeping up.
-Times MeasureHost(const std::function<void(cudaStream_t stream)>& call);
+struct HostCall {
+  std::function<void()> prepare;  // before each batch of calls, not timed
+  std::function<void(cudaStream_t stream)> call;
+};
+
+// Host times of one call in us, the GPU keeping up. Batches of the different calls take turns, so
+// that what disturbs one of them disturbs the others too.
+std::vector<Times> MeasureHost(const std::vector<HostCall>& calls);
 
 }  // namespace bench
 }  // namespace cutedsl_quant
