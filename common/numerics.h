@@ -93,6 +93,11 @@ CUTEDSL_QUANT_HOST_DEVICE constexpr int64_t RoundUp(int64_t value, int64_t unit)
   return CeilDiv(value, unit) * unit;
 }
 
+// Rows that one fp32 row of partial column sums stands for, in every backend's dbias workspace.
+CUTEDSL_QUANT_HOST_DEVICE constexpr int64_t DbiasChunkRows(bool with_dact) {
+  return with_dact ? 64 : 128;
+}
+
 struct ScaleShape {
   int64_t rows;
   int64_t cols;
