@@ -76,6 +76,8 @@ def compile_kernel(
     target = architectures.get(architecture)
     if not config.is_legal:
         raise ValueError(f"compile_kernel: no kernel exists for {config.name}")
+    if not config.is_cast:
+        raise ValueError(f"compile_kernel: no kernel implements the fusion of {config.name} yet")
     kernel = StripKernel(config, target, variant or tuning.choose(config, target))
     return cute.compile(
         kernel, *_arguments(config), options=f"--enable-tvm-ffi --gpu-arch {target.name}"

@@ -82,6 +82,9 @@ def test_refusals(tmp_path: Path):
     illegal = QuantizeConfig("bf16", "fp8_e4m3fn")
     with pytest.raises(ValueError, match=illegal.name):
         compiler.compile_to_object(illegal, "sm_90a", tmp_path / "kernel.o")
+    fused = QuantizeConfig("bf16", "fp8_e4m3fn", rowwise=True, with_dbias=True)
+    with pytest.raises(ValueError, match=fused.name):
+        compiler.compile_to_object(fused, "sm_90a", tmp_path / "kernel.o")
     with pytest.raises(ValueError, match="sm_80"):
         compiler.compile_to_object(CONFIG, "sm_80", tmp_path / "kernel.o")
     with pytest.raises(ValueError, match="89"):
