@@ -34,17 +34,6 @@ __device__ __forceinline__ float ScaleAt(const DequantizeParams& p, int64_t row,
   return numerics::DecodeE8M0(p.scale[index]);
 }
 
-template <typename T>
-__device__ __forceinline__ T FromFloat(float x) {
-  if constexpr (std::is_same_v<T, __half>) {
-    return __float2half_rn(x);
-  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    return __float2bfloat16_rn(x);
-  } else {
-    return x;
-  }
-}
-
 template <typename T, DType kFp8, int kVec>
 __global__ void __launch_bounds__(kThreads)
     DequantizeKernel(const __grid_constant__ DequantizeParams p) {

@@ -89,6 +89,17 @@ __device__ __forceinline__ float ToFloat(float x) { return x; }
 __device__ __forceinline__ float ToFloat(__half x) { return __half2float(x); }
 __device__ __forceinline__ float ToFloat(__nv_bfloat16 x) { return __bfloat162float(x); }
 
+template <typename T>
+__device__ __forceinline__ T FromFloat(float x) {
+  if constexpr (std::is_same_v<T, __half>) {
+    return __float2half_rn(x);
+  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    return __float2bfloat16_rn(x);
+  } else {
+    return x;
+  }
+}
+
 // Elements are held in words. A word is one fp32 element, or two 16-bit elements that are compared
 // in one instruction. Maxima are of absolute values and start from 0, so that they drop NaN.
 struct FloatWords {
@@ -99,6 +110,11 @@ struct FloatWords {
   }
   static __device__ __forceinline__ float MaxOfWord(Word maximum) { return maximum; }
   static __device__ __forceinline__ void Unpack(Word word, float* values) { values[0] = word; }
+  // Rounds to T, which the word stands for.
+  template <typename T>
+  static __device__ __forceinline__ Word Pack(const float* values) {
+    return ToFloat(FromFloat<T>(values[0]));
+  }
   static __device__ __forceinline__ void Multiply(Word word, const float* factors, float* values) {
     values[0] = word * factors[0];
   }
@@ -123,6 +139,14 @@ struct PairWords {
     values[0] = pair.x;
     values[1] = pair.y;
   }
+  template <typename Element>
+  static __device__ __forceinline__ Word Pack(const float* values) {
+    static_assert(std::is_same_v<Element, T>);
+    return PackPair(values[0], values[1]);
+  }
+
+ private:
+  static __device__ __forceinline__ Word PackPair(float first, float second);
 };
 
 template <>
@@ -149,6 +173,22 @@ __device__ __forceinline__ float2 PairWords<__half>::ToFloats(uint32_t word) {
 template <>
 __device__ __forceinline__ float2 PairWords<__nv_bfloat16>::ToFloats(uint32_t word) {
   return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xFFFF0000u));
+}
+
+template <>
+__device__ __forceinline__ uint32_t PairWords<__half>::PackPair(float first, float second) {
+  const __half2 pair = __floats2half2_rn(first, second);
+  uint32_t word;
+  memcpy(&word, &pair, sizeof(word));
+  return word;
+}
+
+template <>
+__device__ __forceinline__ uint32_t PairWords<__nv_bfloat16>::PackPair(float first, float second) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
+  uint32_t word;
+  memcpy(&word, &pair, sizeof(word));
+  return word;
 }
 
 template <>
