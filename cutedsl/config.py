@@ -24,6 +24,11 @@ ACTIVATION_CODES = {token: code for code, token in enumerate(("none", *ACTIVATIO
 
 NAME_PREFIX = "cutedsl_mxfp8_"
 
+# Rows of the input that go into one row of the dbias workspace, without and with a derivative: the
+# same numbers as DbiasChunkRows in common/numerics.h.
+_DBIAS_CHUNK_ROWS = 128
+_DBIAS_CHUNK_ROWS_WITH_DACT = 64
+
 # Boolean fields in the order of the id's bits and of the name.
 _FLAGS = (
     "rowwise",
@@ -97,6 +102,11 @@ class QuantizeConfig:
         """Whether nothing is fused with the cast (but for the global amax)."""
         return not (self.with_dbias or self.with_dact or self.with_act)
 
+    @property
+    def dbias_chunk_rows(self) -> int:
+        """How many rows of the input are summed up in one row of the dbias workspace."""
+        return _DBIAS_CHUNK_ROWS_WITH_DACT if self.with_dact else _DBIAS_CHUNK_ROWS
+
     @classmethod
     def parse(cls, name: str) -> QuantizeConfig:
         """Inverse of `name`; ValueError if `name` is not the name of a legal configuration."""
@@ -152,10 +162,18 @@ def _configs_by_name() -> dict[str, QuantizeConfig]:
 def config_sets() -> dict[str, tuple[QuantizeConfig, ...]]:
     """The named sets, each in ascending order of id.
 
-    cast: the plain casts (72). full: every legal configuration (1224).
+    cast: the plain casts (72).
+    training: what training in bf16 asks for (204): both FP8 types, every direction, layout and
+    fusion, without the global amax, which belongs to recipes with one scale for a whole tensor.
+    full: every legal configuration (1224).
     """
     return {
         "cast": tuple(config for config in all_legal_configs() if config.is_cast),
+        "training": tuple(
+            config
+            for config in all_legal_configs()
+            if config.dtype == "bf16" and not config.with_amax
+        ),
         "full": all_legal_configs(),
     }
 

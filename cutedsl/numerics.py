@@ -19,6 +19,7 @@ from cutedsl.architectures import Architecture
 _RECIPROCAL_MAX_BITS = {"fp8_e4m3fn": 0x3B124925, "fp8_e5m2": 0x37924925}
 _FP8_PTX_TYPES = {"fp8_e4m3fn": "e4m3x2", "fp8_e5m2": "e5m2x2"}
 _MAX_PTX_TYPES = {"fp32": "f32", "fp16": "f16x2", "bf16": "bf16x2"}
+_PAIR_PTX_TYPES = {"fp16": "f16x2", "bf16": "bf16x2"}
 
 # Clears the sign of every element of a word.
 _MAGNITUDE_MASK = {"fp32": 0x7FFFFFFF, "fp16": 0x7FFF7FFF, "bf16": 0x7FFF7FFF}
@@ -265,6 +266,24 @@ def to_floats(dtype: str, word: Uint32) -> list[Float32]:
         [word],
         [Float32, Float32],
     )
+
+
+def to_words(dtype: str, values: Sequence[Float32]) -> list[Uint32]:
+    """The inverse of to_floats, rounding to nearest even; an even number of values."""
+    if dtype == "fp32":
+        return [_float_to_bits(value) for value in values]
+    convert = f"cvt.rn.{_PAIR_PTX_TYPES[dtype]}.f32 $0, $2, $1;"
+    return [_ptx_word(convert, "=r,f,f", values[i : i + 2]) for i in range(0, len(values), 2)]
+
+
+def exp2(exponent: Float32) -> Float32:
+    """2^exponent, to 2 ulp; results below 2^-126 are 0."""
+    return _ptx("ex2.approx.ftz.f32 $0, $1;", "=f,f", [exponent], [Float32])[0]
+
+
+def reciprocal(value: Float32) -> Float32:
+    """1 / value, to 1 ulp, subnormal results included."""
+    return _ptx("rcp.approx.f32 $0, $1;", "=f,f", [value], [Float32])[0]
 
 
 def block_scales(

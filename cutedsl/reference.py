@@ -8,6 +8,7 @@ ml_dtypes is used for bfloat16 and to round to FP8 and back, nothing else. Needs
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
@@ -38,13 +39,14 @@ _FP8_NAN = 0x7F
 
 @dataclasses.dataclass
 class Quantized:
-    """The buffers of a quantized tensor; None where a direction or the amax is not wanted."""
+    """The buffers of a quantized tensor; None where an output is not wanted."""
 
     rowwise_data: np.ndarray | None = None  # uint8, M x N
     rowwise_scale_inv: np.ndarray | None = None  # uint8, see scale_shape
     columnwise_data: np.ndarray | None = None  # uint8, M x N
     columnwise_scale_inv: np.ndarray | None = None  # uint8, see scale_shape
     amax: np.ndarray | None = None  # float32, {1}
+    dbias: np.ndarray | None = None  # the input's type, {N}
 
 
 def _ceil_div(value: int, divisor: int) -> int:
@@ -84,7 +86,77 @@ def allocate(
         out.columnwise_scale_inv = np.full(shape, fill, np.uint8)
     if config.with_amax:
         out.amax = np.zeros(1, np.float32)
+    if config.with_dbias:
+        out.dbias = np.frombuffer(bytes([fill]) * (n * DTYPES[config.dtype].itemsize), np.uint8)
+        out.dbias = out.dbias.copy().view(DTYPES[config.dtype])
     return out
+
+
+_QGELU_SCALE = np.float32(1.702)
+# gelu is x * sigmoid(2u), 2u = x * (linear + cubic * x^2).
+_GELU_LINEAR = np.float32(1.5957691216)
+_GELU_CUBIC = np.float32(0.0713548163)
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return np.float32(1) / (np.float32(1) + np.exp(-x))
+
+
+def _sigmoid_of_2u(x: np.ndarray) -> np.ndarray:
+    return _sigmoid(x * (_GELU_LINEAR + _GELU_CUBIC * (x * x)))
+
+
+def _gated_derivative(x: np.ndarray, s: np.ndarray, slope: np.ndarray | np.float32) -> np.ndarray:
+    """Of x * s, where s is the sigmoid of something that rises with `slope`."""
+    return x * s * (np.float32(1) - s) * slope + s
+
+
+_ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "relu": lambda x: np.where(x > 0, x, np.float32(0)),
+    "gelu": lambda x: x * _sigmoid_of_2u(x),
+    "silu": lambda x: x * _sigmoid(x),
+    "qgelu": lambda x: x * _sigmoid(_QGELU_SCALE * x),
+    "srelu": lambda x: np.where(x > 0, x * x, np.float32(0)),
+    "drelu": lambda x: np.where(x > 0, np.float32(1), np.float32(0)),
+    "dgelu": lambda x: _gated_derivative(
+        x, _sigmoid_of_2u(x), _GELU_LINEAR + np.float32(3) * _GELU_CUBIC * (x * x)
+    ),
+    "dsilu": lambda x: _gated_derivative(x, _sigmoid(x), np.float32(1)),
+    "dqgelu": lambda x: _gated_derivative(x, _sigmoid(_QGELU_SCALE * x), _QGELU_SCALE),
+    "dsrelu": lambda x: np.where(x > 0, x + x, np.float32(0)),
+}
+
+
+def activate(token: str, x: np.ndarray) -> np.ndarray:
+    """The activation or derivative `token` of float32 values, in float32.
+
+    A NaN gives 0 in the relu family.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return _ACTIVATIONS[token](x)
+
+
+def fused_values(
+    x: np.ndarray, config: QuantizeConfig, act_input: np.ndarray | None = None
+) -> np.ndarray:
+    """What `config` sums up for dbias and, rounded to the input's type, quantizes: float32, M x N.
+
+    act_input: the argument of the derivative, of the type and shape of `x`.
+    """
+    values = as_matrix(x).astype(np.float32)
+    if config.with_act:
+        return activate(config.activation, values)
+    if config.with_dact:
+        factors = activate(config.activation, as_matrix(act_input).astype(np.float32))
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            return values * factors
+    return values
+
+
+def dbias_partials(values: np.ndarray, chunk_rows: int) -> np.ndarray:
+    """The dbias workspace: float32 sums over each `chunk_rows` rows of a float32 matrix."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.add.reduceat(values, np.arange(0, values.shape[0], chunk_rows), axis=0)
 
 
 def block_amax(values: np.ndarray, axis: int) -> np.ndarray:
@@ -193,20 +265,39 @@ def read_scales(
 
 
 def quantize(
-    x: np.ndarray, config: QuantizeConfig, out: Quantized, *, noop: float | None = None
+    x: np.ndarray,
+    config: QuantizeConfig,
+    out: Quantized,
+    *,
+    act_input: np.ndarray | None = None,
+    noop: float | None = None,
 ) -> None:
     """Quantizes `x` into the buffers of `out`, as a kernel of `config` does.
 
-    noop: the value of the noop flag; exactly 1 means that nothing is written. ValueError if the
-    type of `x` is not that of `config`.
+    act_input: for a derivative, its argument. noop: the value of the noop flag; exactly 1 means
+    that a plain cast writes nothing, while fusions ignore it. The sums of dbias are added up in one
+    of many orders. ValueError if a type or a shape is not what `config` takes.
     """
     if x.dtype != DTYPES[config.dtype]:
         raise ValueError(f"quantize: x is {x.dtype}, but {config.name} takes {config.dtype}")
-    if not config.is_cast:
-        raise ValueError(f"quantize: {config.name} is not a plain cast")
-    if x.size == 0 or noop == 1.0:
+    if (act_input is not None) != config.with_dact:
+        raise ValueError(f"quantize: {config.name} and an act_input of {type(act_input)}")
+    if config.with_dact and (act_input.dtype, act_input.shape) != (x.dtype, x.shape):
+        raise ValueError(
+            f"quantize: act_input is {act_input.dtype} {act_input.shape}, x {x.dtype} {x.shape}"
+        )
+    if x.size == 0:
+        if config.with_dbias:
+            out.dbias[:] = 0
         return
-    values = as_matrix(x).astype(np.float32)
+    if noop == 1.0 and config.is_cast:
+        return
+    values = fused_values(x, config, act_input)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if config.with_dbias:
+            partials = dbias_partials(values, config.dbias_chunk_rows)
+            out.dbias[:] = partials.sum(axis=0).astype(x.dtype)
+        values = values.astype(x.dtype).astype(np.float32)
     if config.rowwise:
         out.rowwise_data[:], scales = quantize_blocks(values, config.fp8_dtype, columnwise=False)
         write_scales(scales, out.rowwise_scale_inv, columnwise=False, swizzled=config.swizzled)

@@ -70,6 +70,10 @@ class Tuning:
                 not config.colwise
                 or (self.rows * self.lanes_along_m <= BLOCK and self.tile_rows % BLOCK == 0)
             ),
+            "for dbias, a warp is one row of lanes, and a CTA as high as a chunk of rows": (
+                not config.with_dbias
+                or (self.lanes_along_m == 1 and self.tile_rows == config.dbias_chunk_rows)
+            ),
             "a CTA may have at most 1024 threads": self.threads <= 1024,
         }
         for requirement, holds in requirements.items():
@@ -80,12 +84,36 @@ class Tuning:
 def choose(config: QuantizeConfig, architecture: Architecture) -> Tuning:
     """The shape for `config` on `architecture`; the measurements are in docs/benchmarks."""
     del architecture  # the same shapes serve all of them so far
+    if config.with_dbias or (config.with_dact and DTYPE_BYTES[config.dtype] == 4):
+        return _choose_for_many_registers(config)
     shape = dict(columns=8, lanes_along_n=32)
     if config.rowwise and config.colwise and not config.swizzled and DTYPE_BYTES[config.dtype] == 2:
-        return Tuning(rows=16, warps_along_n=2, warps_along_m=2, gathers_row_scales=True, **shape)
+        # A fusion needs registers of its own, so that fewer rows are left for a thread.
+        rows = 16 if config.is_cast else 8
+        return Tuning(
+            rows=rows,
+            warps_along_n=2,
+            warps_along_m=BLOCK // rows,
+            gathers_row_scales=True,
+            **shape,
+        )
     if config.colwise or config.swizzled:
         # Blocks spread over four warps: few registers a thread, whole cache lines a warp.
         return Tuning(
             rows=8, warps_along_n=1, warps_along_m=4, gathers_row_scales=config.rowwise, **shape
         )
     return Tuning(rows=4, warps_along_n=1, warps_along_m=8, **shape)
+
+
+def _choose_for_many_registers(config: QuantizeConfig) -> Tuning:
+    """The shape where sums or two fp32 inputs need registers besides the elements."""
+    rows = 8
+    tile_rows = config.dbias_chunk_rows if config.with_dbias else BLOCK
+    return Tuning(
+        columns=16 // DTYPE_BYTES[config.dtype],  # one load
+        rows=rows,
+        lanes_along_n=32,
+        warps_along_n=1,
+        warps_along_m=tile_rows // rows,
+        gathers_row_scales=config.rowwise,
+    )

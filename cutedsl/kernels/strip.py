@@ -6,8 +6,13 @@ columns neighbouring lanes that share it, the maximum of a column's block within
 the block's rows are spread over several lanes or warps, among those. One code path serves rowwise,
 columnwise and both; every element is read once and kept until it is written.
 
-What lies outside the tensor reads as zero, which changes no maximum and gives the scale 0 that the
-padding of swizzled scales must hold: the grid covers the padding, and no code is needed for it.
+What is fused with the cast is one stage between the loads and the maxima: it replaces the elements
+in the registers by those to quantize, rounded to the type of the input, and adds up the columns of
+dbias. A CTA is then as high as the chunk of rows that gives one row of the dbias workspace.
+
+What lies outside the tensor reads as zero, which changes no maximum and no sum (activations are 0
+at 0) and gives the scale 0 that the padding of swizzled scales must hold: the grid covers the
+padding, and no code is needed for it.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Boolean, Float32, Int32, Int64, Uint32
 
-from cutedsl import numerics
+from cutedsl import activations, numerics
 from cutedsl.architectures import Architecture
 from cutedsl.config import DTYPE_BYTES, QuantizeConfig
 from cutedsl.tuning import BLOCK, WARP, Tuning
@@ -101,7 +106,7 @@ class StripKernel:
         if cutlass.const_expr(self.config.swizzled):
             covered_m = _round_up(m, _SWIZZLE_ELEMENTS)
             covered_n = _round_up(n, _SWIZZLE_ELEMENTS)
-        elif cutlass.const_expr(not self.config.colwise):
+        elif cutlass.const_expr(not self.config.colwise and not self.config.with_dbias):
             m, n, row_scale_stride = self._flatten(m, n, row_scale_stride)
             covered_m, covered_n = m, n
         tiles_m = _round_up(covered_m, self.tuning.tile_rows) // self.tuning.tile_rows
@@ -111,12 +116,14 @@ class StripKernel:
             m,
             n,
             input,
+            act_input,
             rowwise_data,
             rowwise_scale_inv,
             row_scale_stride,
             columnwise_data,
             columnwise_scale_inv,
             amax,
+            dbias_workspace,
             noop,
             cute.fast_divmod_create_divisor_v2(Int32(tiles_n)),
         ).launch(
@@ -133,36 +140,49 @@ class StripKernel:
         m: Int64,
         n: Int64,
         input: cute.Tensor,
+        act_input: cute.Tensor | None,
         rowwise_data: cute.Tensor | None,
         rowwise_scale_inv: cute.Tensor | None,
         row_scale_stride: Int64 | None,
         columnwise_data: cute.Tensor | None,
         columnwise_scale_inv: cute.Tensor | None,
         amax: cute.Tensor | None,
+        dbias_workspace: cute.Tensor | None,
         noop: cute.Pointer,
         tiles_n: cute.FastDivmodDivisorV2,
     ):
-        if numerics.load_flag(noop.toint()) != Uint32(_ONE_BITS):
+        if self._is_wanted(noop):
             strip = self._place(m, n, tiles_n)
             fragment = cute.make_rmem_tensor((self.words_per_row, self.tuning.rows), Uint32)
+            act_fragment = None
+            if cutlass.const_expr(self.config.with_dact):
+                act_fragment = cute.make_rmem_tensor((self.words_per_row, self.tuning.rows), Uint32)
             # Two ways to load, because a branch keeps all loads ahead of the first use, and whole
             # tiles, nearly all of them, need no predicates.
             if strip.is_whole:
                 self._load(input, strip, fragment, predicated=False)
+                if cutlass.const_expr(self.config.with_dact):
+                    self._load(act_input, strip, act_fragment, predicated=False)
             else:
                 self._load(input, strip, fragment, predicated=True)
-            words = [
-                [fragment[word, row] for word in range(self.words_per_row)]
-                for row in range(self.tuning.rows)
-            ]
+                if cutlass.const_expr(self.config.with_dact):
+                    self._load(act_input, strip, act_fragment, predicated=True)
+            words = self._words(fragment)
+            if cutlass.const_expr(not self.config.is_cast):
+                act_words = None
+                if cutlass.const_expr(self.config.with_dact):
+                    act_words = self._words(act_fragment)
+                words, column_sums = self._fuse(words, act_words)
             magnitudes = []
             row_scales = None
             column_scales = None
             # What others need goes first, so that one barrier serves all.
+            if cutlass.const_expr(self.config.with_dbias):
+                shared_sums = self._share(numerics.to_words("fp32", column_sums))
             if cutlass.const_expr(self.config.colwise):
                 column_maxima = self._column_maxima(words)
                 if cutlass.const_expr(self.tuning.warps_per_block > 1):
-                    shared_maxima = self._share_column_maxima(column_maxima)
+                    shared_maxima = self._share(column_maxima)
             if cutlass.const_expr(self.config.rowwise):
                 magnitudes = self._row_magnitudes(words)
                 row_scales = self._scales(magnitudes)
@@ -172,6 +192,8 @@ class StripKernel:
                     self._store_row_scales(rowwise_scale_inv, row_scale_stride, strip, row_scales)
             if cutlass.const_expr(self._needs_barrier):
                 cute.arch.sync_threads()
+            if cutlass.const_expr(self.config.with_dbias):
+                self._store_column_sums(dbias_workspace, strip, shared_sums)
             if cutlass.const_expr(self.config.rowwise and self.tuning.gathers_row_scales):
                 self._store_gathered_row_scales(
                     rowwise_scale_inv, row_scale_stride, strip, shared_scales
@@ -188,9 +210,17 @@ class StripKernel:
 
     @property
     def _needs_barrier(self) -> bool:
-        return (self.config.colwise and self.tuning.warps_per_block > 1) or (
-            self.config.rowwise and self.tuning.gathers_row_scales
+        return (
+            self.config.with_dbias
+            or (self.config.colwise and self.tuning.warps_per_block > 1)
+            or (self.config.rowwise and self.tuning.gathers_row_scales)
         )
+
+    def _is_wanted(self, noop: cute.Pointer) -> Boolean:
+        """Whether the kernel is to do anything; the flag is for plain casts."""
+        if not self.config.is_cast:
+            return Boolean(True)
+        return numerics.load_flag(noop.toint()) != Uint32(_ONE_BITS)
 
     def _flatten(self, m: Int64, n: Int64, scale_stride: Int64) -> tuple[Int64, Int64, Int64]:
         """Rows as wide as a tile, where rowwise data and scales are blocks without gaps anyway.
@@ -242,6 +272,40 @@ class StripKernel:
                 for i, word in enumerate(words):
                     fragment[first + i, r] = word
 
+    def _words(self, fragment: cute.Tensor) -> list[list[Uint32]]:
+        """The words of each row."""
+        return [
+            [fragment[word, row] for word in range(self.words_per_row)]
+            for row in range(self.tuning.rows)
+        ]
+
+    def _floats(self, row: list[Uint32]) -> list[Float32]:
+        return [value for word in row for value in numerics.to_floats(self.config.dtype, word)]
+
+    def _fuse(
+        self, words: list[list[Uint32]], act_words: list[list[Uint32]] | None
+    ) -> tuple[list[list[Uint32]], list[Float32]]:
+        """The words to quantize and the sums, before rounding, of a thread's columns.
+
+        `act_words`: the argument of the derivative that `words` are multiplied by, if any.
+        """
+        token = self.config.activation
+        fused = []
+        sums: list[Float32] = []
+        for r, row in enumerate(words):
+            values = self._floats(row)
+            if self.config.with_act:
+                values = [activations.apply(token, value) for value in values]
+            if act_words is not None:
+                factors = [activations.apply(token, x) for x in self._floats(act_words[r])]
+                values = [value * factor for value, factor in zip(values, factors, strict=True)]
+            if self.config.with_dbias:
+                sums = [a + b for a, b in zip(sums, values, strict=True)] if sums else values
+            if token != "none":
+                row = numerics.to_words(self.config.dtype, values)
+            fused.append(row)
+        return fused, sums
+
     def _row_magnitudes(self, words: list[list[Uint32]]) -> list[Float32]:
         """The absolute maximum of the block of each row."""
         dtype = self.config.dtype
@@ -274,15 +338,43 @@ class StripKernel:
             for value in numerics.to_floats(dtype, numerics.clean_magnitude(dtype, word))
         ]
 
-    def _share_column_maxima(self, maxima: list[Uint32]) -> Int32:
-        """Writes the maxima to shared memory, 16 bytes a thread at a time; returns the address."""
+    def _share(self, words: list[Uint32]) -> Int32:
+        """Writes words to shared memory, 16 bytes a thread at a time; returns the address."""
         threads = self.tuning.threads
-        shared = cute.arch.alloc_smem(Uint32, threads * self.words_per_row, alignment=16).toint()
+        shared = cute.arch.alloc_smem(Uint32, threads * len(words), alignment=16).toint()
         thread = cute.arch.thread_idx()[0]
-        for first in range(0, self.words_per_row, 4):
+        for first in range(0, len(words), 4):
             address = shared + (threads * first * 4 + thread * 16)
-            numerics.store_shared(address, maxima[first : first + 4])
+            numerics.store_shared(address, words[first : first + 4])
         return shared
+
+    def _store_column_sums(self, workspace: cute.Tensor, strip: _Strip, shared: Int32) -> None:
+        """Writes the tile's row of the dbias workspace: the sums over the warps, in their order."""
+        tuning = self.tuning
+        first_row = strip.row - strip.local_row
+        first_column = strip.column - strip.local_column
+        offset = first_row // tuning.tile_rows * strip.n + first_column
+        base = workspace.iterator.toint() + offset * 4
+        for first in range(0, tuning.tile_columns, tuning.threads):
+            column = cute.arch.thread_idx()[0] + first
+            exists = (
+                (column < tuning.tile_columns)
+                & (first_row < strip.m)
+                & (first_column + column < strip.n)
+            )
+            column = cutlass.min(column, Int32(tuning.tile_columns - 1))
+            owner, index = column // tuning.columns, column % tuning.columns
+            address = shared + (index // 4 * (tuning.threads * 16) + owner * 16 + index % 4 * 4)
+            sums = [
+                numerics.load_shared(address + warp * (tuning.warps_along_n * WARP * 16), 1)[0]
+                for warp in range(tuning.warps_along_m)
+            ]
+            total, *others = [numerics.to_floats("fp32", word)[0] for word in sums]
+            for other in others:
+                total = total + other
+            numerics.store_words(
+                base + Int64(column) * 4, numerics.to_words("fp32", [total]), exists
+            )
 
     def _merge_column_maxima(self, maxima: list[Uint32], shared: Int32) -> list[Uint32]:
         """With those of the other warps that share the blocks."""
@@ -433,7 +525,7 @@ class StripKernel:
             ]
         for r, row in enumerate(words):
             inside = r < strip.rows_inside
-            values = [v for word in row for v in numerics.to_floats(self.config.dtype, word)]
+            values = self._floats(row)
             if row_scales is not None:
                 factor = numerics.inverse_scale(row_scales[r // 4], r % 4)
                 address = rowwise_data.iterator.toint() + (offset + strip.n * r)

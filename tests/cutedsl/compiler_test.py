@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cutedsl import architectures, compiler, digest, tuning
-from cutedsl.config import QuantizeConfig, config_sets
+from cutedsl.config import QuantizeConfig, all_legal_configs
 
 CONFIG = QuantizeConfig("bf16", "fp8_e4m3fn", rowwise=True)
 OTHER_CONFIG = QuantizeConfig("fp32", "fp8_e5m2", rowwise=True, swizzled=True, with_amax=True)
@@ -82,19 +82,16 @@ def test_refusals(tmp_path: Path):
     illegal = QuantizeConfig("bf16", "fp8_e4m3fn")
     with pytest.raises(ValueError, match=illegal.name):
         compiler.compile_to_object(illegal, "sm_90a", tmp_path / "kernel.o")
-    fused = QuantizeConfig("bf16", "fp8_e4m3fn", rowwise=True, with_dbias=True)
-    with pytest.raises(ValueError, match=fused.name):
-        compiler.compile_to_object(fused, "sm_90a", tmp_path / "kernel.o")
     with pytest.raises(ValueError, match="sm_80"):
         compiler.compile_to_object(CONFIG, "sm_80", tmp_path / "kernel.o")
     with pytest.raises(ValueError, match="89"):
         compiler.compile_function(CONFIG, 89)
 
 
-def test_tuning_fits_every_cast():
+def test_tuning_fits_every_configuration():
     """Would catch a shape in the table that cannot compute what it is chosen for."""
     for architecture in architectures.ARCHITECTURES.values():
-        for config in config_sets()["cast"]:
+        for config in all_legal_configs():
             tuning.choose(config, architecture).check(config)
 
 
@@ -115,6 +112,21 @@ def test_tuning_refuses(shape: tuning.Tuning):
     config = QuantizeConfig("bf16", "fp8_e4m3fn", rowwise=True, colwise=True)
     with pytest.raises(ValueError, match=r"Tuning.check"):
         shape.check(config)
+
+
+@pytest.mark.parametrize("with_dact, warps", [(False, 16), (True, 8)])
+def test_tuning_refuses_other_chunks(with_dact: bool, warps: int):
+    """Would catch a CTA that sums up more or fewer rows than a row of the workspace stands for."""
+    config = QuantizeConfig(
+        rowwise=True,
+        with_dbias=True,
+        with_dact=with_dact,
+        activation="dgelu" if with_dact else "none",
+    )
+    tuning.Tuning(8, 8, 32, 1, warps).check(config)
+    for shape in (tuning.Tuning(8, 8, 32, 1, warps // 2), tuning.Tuning(8, 8, 16, 1, warps // 2)):
+        with pytest.raises(ValueError, match="chunk of rows"):
+            shape.check(config)
 
 
 def test_source_digest():

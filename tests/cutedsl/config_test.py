@@ -121,8 +121,16 @@ def test_unknown_values_are_refused():
 def test_sets():
     """Would catch a set that grows or shrinks unnoticed."""
     sets = config.config_sets()
-    assert {name: len(configs) for name, configs in sets.items()} == {"cast": 72, "full": 1224}
+    sizes = {name: len(configs) for name, configs in sets.items()}
+    assert sizes == {"cast": 72, "training": 204, "full": 1224}
+    assert {(c.dtype, c.with_amax) for c in sets["training"]} == {("bf16", False)}
     assert {(c.with_dbias, c.activation) for c in sets["cast"]} == {(False, "none")}
+
+
+def test_dbias_chunk_rows():
+    """Would catch a workspace that is not the one the C++ side allocates."""
+    for c in config.all_legal_configs():
+        assert c.dbias_chunk_rows == (64 if c.with_dact else 128)
 
 
 def test_select():

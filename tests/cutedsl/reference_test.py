@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -10,7 +11,15 @@ import numpy as np
 import pytest
 
 from cutedsl import reference
-from cutedsl.config import FP8_DTYPE_CODES, QuantizeConfig, config_sets
+from cutedsl.config import (
+    ACTIVATIONS,
+    DERIVATIVES,
+    DTYPE_CODES,
+    FP8_DTYPE_CODES,
+    QuantizeConfig,
+    all_legal_configs,
+    config_sets,
+)
 from tests.cutedsl import scalar_oracle
 
 FP8_DTYPES = tuple(FP8_DTYPE_CODES)
@@ -250,6 +259,110 @@ def test_quantize_refuses():
     config = QuantizeConfig("bf16", "fp8_e4m3fn", rowwise=True)
     with pytest.raises(ValueError, match=r"float32.*bf16"):
         reference.quantize(one_block([1.0]), config, reference.allocate(config, 1, 32))
-    fused = QuantizeConfig("fp32", "fp8_e4m3fn", rowwise=True, with_act=True, activation="relu")
-    with pytest.raises(ValueError, match="not a plain cast"):
-        reference.quantize(one_block([1.0]), fused, reference.allocate(fused, 1, 32))
+    dact = QuantizeConfig("fp32", "fp8_e4m3fn", rowwise=True, with_dact=True, activation="drelu")
+    block = one_block([1.0])
+    for config, act_input in (
+        (dact, None),
+        (dataclasses.replace(dact, with_dact=False, activation="none"), block),
+        (dact, block.astype(np.float16)),
+        (dact, block[:, :16]),
+    ):
+        with pytest.raises(ValueError, match="act_input"):
+            reference.quantize(
+                block, config, reference.allocate(config, 1, 32), act_input=act_input
+            )
+
+
+@pytest.mark.parametrize("token", [*ACTIVATIONS, *DERIVATIVES])
+def test_activations(token):
+    """Would catch a wrong constant, sign or factor; the oracle has other forms of the formulas."""
+    x = np.concatenate(
+        [np.linspace(-12, 12, 4001), np.geomspace(1e-30, 1e15, 400), -np.geomspace(1e-30, 80, 400)]
+    ).astype(np.float32)
+    expected = np.array([scalar_oracle.ACTIVATIONS[token](value) for value in x.tolist()])
+    actual = reference.activate(token, x)
+    assert actual.dtype == np.float32
+    if token.endswith("relu"):
+        np.testing.assert_array_equal(actual, expected.astype(np.float32))
+    else:
+        np.testing.assert_allclose(actual, expected, rtol=3e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("token", [*ACTIVATIONS, *DERIVATIVES])
+def test_activations_of_special_values(token):
+    """Would catch a NaN that a rectifier lets through, and a zero or infinity gone wrong."""
+    x = np.array([0.0, -0.0, math.nan, INF, -INF], np.float32)
+    rectified_infinity = {"relu": INF, "srelu": INF, "drelu": 1.0, "dsrelu": INF}
+    if token in rectified_infinity:
+        expected = [0.0, 0.0, 0.0, rectified_infinity[token], 0.0]
+    elif token in ACTIVATIONS:
+        expected = [0.0, -0.0, math.nan, INF, math.nan]
+    else:
+        expected = [0.5, 0.5, math.nan, math.nan, math.nan]
+    actual = reference.activate(token, x)
+    np.testing.assert_array_equal(actual, np.array(expected, np.float32))
+    np.testing.assert_array_equal(np.signbit(actual[:2]), np.signbit(expected[:2]))
+
+
+FUSED = [
+    config
+    for config in all_legal_configs()
+    if not config.is_cast and config.fp8_dtype == "fp8_e4m3fn" and config.colwise
+]
+
+
+@pytest.mark.parametrize("config", FUSED, ids=lambda config: config.name)
+def test_fusions(config):
+    """Would catch a step left out or done in another order: the cast of rounded values is exact.
+
+    The fusion is done here step by step.
+    """
+    m, n = 150, 48
+    rng = np.random.default_rng(2)
+    dtype = reference.DTYPES[config.dtype]
+    x, act_input = (rng.normal(0, 2, (m, n)).astype(np.float32).astype(dtype) for _ in range(2))
+    values = x.astype(np.float32)
+    if config.with_act:
+        values = reference.activate(config.activation, values)
+    if config.with_dact:
+        values = values * reference.activate(config.activation, act_input.astype(np.float32))
+    rounded = values.astype(dtype).astype(np.float32)
+
+    cast = dataclasses.replace(
+        config, with_act=False, with_dact=False, with_dbias=False, activation="none"
+    )
+    out = reference.allocate(config, m, n, fill=0xAA)
+    expected = reference.allocate(cast, m, n, fill=0xAA)
+    # Fusions ignore the flag.
+    extra = {"act_input": act_input} if config.with_dact else {}
+    reference.quantize(x, config, out, noop=1.0, **extra)
+    reference.quantize(rounded.astype(dtype), cast, expected)
+    for field in dataclasses.fields(reference.Quantized):
+        if field.name != "dbias":
+            actual = getattr(out, field.name)
+            np.testing.assert_array_equal(actual, getattr(expected, field.name), field.name)
+    assert (out.dbias is not None) == config.with_dbias
+    if config.with_dbias:
+        exact = values.astype(np.float64).sum(axis=0)
+        unit = {"fp32": 2.0**-20, "fp16": 2.0**-11, "bf16": 2.0**-8}[config.dtype]
+        assert out.dbias.dtype == dtype
+        np.testing.assert_allclose(out.dbias.astype(np.float64), exact, rtol=unit, atol=1e-3)
+
+
+def test_dbias_partials():
+    """Would catch sums over chunks of another height, or a ragged last chunk left out."""
+    values = np.arange(150 * 3, dtype=np.float32).reshape(150, 3)
+    for chunk in (64, 128):
+        partials = reference.dbias_partials(values, chunk)
+        assert partials.dtype == np.float32
+        expected = [values[i : i + chunk].sum(axis=0) for i in range(0, 150, chunk)]
+        np.testing.assert_array_equal(partials, expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPE_CODES)
+def test_dbias_of_nothing(dtype):
+    """Would catch a dbias left as it was where there is nothing to add up."""
+    config = QuantizeConfig(dtype, "fp8_e4m3fn", rowwise=True, with_dbias=True)
+    out = reference.allocate(config, 0, 32, fill=0xAA)
+    reference.quantize(np.zeros((0, 32), reference.DTYPES[dtype]), config, out)
+    assert not out.dbias.astype(np.float32).any()

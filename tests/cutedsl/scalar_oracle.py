@@ -77,3 +77,38 @@ def quantize_block(block: Sequence[float], fp8_dtype: str) -> tuple[int, list[in
     code = scale_code(amax, fp8)
     factor = 2.0 ** (127 - code)
     return code, [fp8.encode(round_to_fp32(value * factor)) for value in block]
+
+
+# Activations and derivatives of doubles, gelu from its definition with a tanh. NaN is not among the
+# arguments, nor is what overflows.
+
+
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
+
+
+def _gelu(x: float) -> float:
+    return x * (0.5 + 0.5 * math.tanh(x * (0.79788456 + 0.03567741 * x * x)))
+
+
+def _dgelu(x: float) -> float:
+    t = math.tanh(0.79788456 * x * (1 + 0.044715 * x * x))
+    return 0.5 * x * ((1 - t * t) * (0.79788456 + 0.1070322243 * x * x)) + 0.5 * (1 + t)
+
+
+def _dsigmoid(x: float) -> float:
+    return _sigmoid(x) * (1 - _sigmoid(x))
+
+
+ACTIVATIONS = {
+    "relu": lambda x: max(x, 0.0),
+    "gelu": _gelu,
+    "silu": lambda x: x * _sigmoid(x),
+    "qgelu": lambda x: x * _sigmoid(1.702 * x),
+    "srelu": lambda x: x * x if x > 0 else 0.0,
+    "drelu": lambda x: 1.0 if x > 0 else 0.0,
+    "dgelu": _dgelu,
+    "dsilu": lambda x: x * _dsigmoid(x) + _sigmoid(x),
+    "dqgelu": lambda x: 1.702 * x * _dsigmoid(1.702 * x) + _sigmoid(1.702 * x),
+    "dsrelu": lambda x: max(2 * x, 0.0),
+}
