@@ -37,6 +37,10 @@ inline constexpr int kWarps = kFusion == Fusion::kDbias  ? 16
                                                          : 4;
 template <Fusion kFusion>
 inline constexpr int kThreads = kWarps<kFusion> * 32;
+// Blocks a multiprocessor, named (not 0) where the compiler would spill to reach more of them.
+template <typename T, Fusion kFusion>
+inline constexpr int kMinBlocks =
+    sizeof(T) == 4 && (kFusion == Fusion::kAct || kFusion == Fusion::kDbias) ? 1 : 0;
 
 // More rows in flight a thread cost occupancy; 32x1 blocks need 32 rows in four warps.
 constexpr int kBandWarps = 4;
@@ -184,7 +188,7 @@ __device__ __forceinline__ void StoreColumnSums(const CastParams& p, const float
 }
 
 template <typename T, DType kFp8, bool kRowwise, bool kColwise, int kVec, Fusion kFusion>
-__global__ void __launch_bounds__(kThreads<kFusion>)
+__global__ void __launch_bounds__(kThreads<kFusion>, kMinBlocks<T, kFusion>)
     CastKernel(const __grid_constant__ CastParams p) {
   if constexpr (kFusion == Fusion::kNone) {
     if (p.noop != nullptr && *p.noop == 1.0f) return;
