@@ -102,7 +102,9 @@ def choose(config: QuantizeConfig, architecture: Architecture) -> Tuning:
         return Tuning(
             rows=8, warps_along_n=1, warps_along_m=4, gathers_row_scales=config.rowwise, **shape
         )
-    return Tuning(rows=4, warps_along_n=1, warps_along_m=8, **shape)
+    # One load a row: eight columns of fp32 spill on sm_120.
+    columns = 16 // DTYPE_BYTES[config.dtype]
+    return Tuning(columns=columns, rows=4, lanes_along_n=32, warps_along_n=1, warps_along_m=8)
 
 
 def _choose_for_many_registers(config: QuantizeConfig) -> Tuning:
