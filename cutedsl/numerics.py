@@ -101,6 +101,23 @@ def select(
 # Memory
 
 
+def _write_if(
+    predicate: cutlass.Boolean, write: str, address: Int64 | Int32, words: Sequence[Uint32]
+) -> None:
+    """Emits `write`, of `words` ($2 and on) to `address` ($0), to run where `predicate` is true.
+
+    Addresses in shared memory are Int32.
+    """
+    address_constraint = "r" if isinstance(address, Int32) else "l"
+    _ptx(
+        f"{{ .reg .pred p; setp.ne.b32 p, $1, 0; @p {write} }}",
+        ",".join([address_constraint, "r"] + ["r"] * len(words)),
+        [address, Int32(predicate), *words],
+        [],
+        volatile=True,
+    )
+
+
 def load_words(
     address: Int64, modifier: str, predicate: cutlass.Boolean | None = None
 ) -> list[Uint32]:
@@ -124,25 +141,12 @@ def store_words(
 ) -> None:
     """Stores 1, 2 or 4 words at `address`, aligned to their size, where `predicate` is true."""
     operands, vector = _vector(len(words), 2)
-    _ptx(
-        f"{{ .reg .pred p; setp.ne.b32 p, $1, 0; "
-        f"@p st.global{modifier}{vector}.b32 [$0], {operands}; }}",
-        ",".join(["l", "r"] + ["r"] * len(words)),
-        [address, Int32(predicate), *words],
-        [],
-        volatile=True,
-    )
+    _write_if(predicate, f"st.global{modifier}{vector}.b32 [$0], {operands};", address, words)
 
 
 def store_byte(address: Int64, word: Uint32, predicate: cutlass.Boolean) -> None:
     """Stores the lowest byte of `word` at `address` where `predicate` is true."""
-    _ptx(
-        "{ .reg .pred p; setp.ne.b32 p, $1, 0; @p st.global.b8 [$0], $2; }",
-        "l,r,r",
-        [address, Int32(predicate), word],
-        [],
-        volatile=True,
-    )
+    _write_if(predicate, "st.global.b8 [$0], $2;", address, [word])
 
 
 def load_flag(address: Int64) -> Uint32:
@@ -157,13 +161,7 @@ def load_flag(address: Int64) -> Uint32:
 
 def atomic_max_nonnegative(address: Int64, bits: Uint32, predicate: cutlass.Boolean) -> None:
     """Raises the fp32 at `address` to the non-negative fp32 `bits`, whose order is that of ints."""
-    _ptx(
-        "{ .reg .pred p; setp.ne.b32 p, $1, 0; @p red.relaxed.gpu.global.max.s32 [$0], $2; }",
-        "l,r,r",
-        [address, Int32(predicate), bits],
-        [],
-        volatile=True,
-    )
+    _write_if(predicate, "red.relaxed.gpu.global.max.s32 [$0], $2;", address, [bits])
 
 
 def store_shared(address: Int32, words: Sequence[Uint32]) -> None:
@@ -180,13 +178,7 @@ def store_shared(address: Int32, words: Sequence[Uint32]) -> None:
 
 def store_shared_byte(address: Int32, word: Uint32, predicate: cutlass.Boolean) -> None:
     """Stores the lowest byte of `word` in shared memory where `predicate` is true."""
-    _ptx(
-        "{ .reg .pred p; setp.ne.b32 p, $1, 0; @p st.shared.b8 [$0], $2; }",
-        "r,r,r",
-        [address, Int32(predicate), word],
-        [],
-        volatile=True,
-    )
+    _write_if(predicate, "st.shared.b8 [$0], $2;", address, [word])
 
 
 def load_shared(address: Int32, count: int) -> list[Uint32]:

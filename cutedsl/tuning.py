@@ -14,6 +14,10 @@ WARP = 32
 BLOCK = 32  # elements that share a scale
 
 
+def _elements_of_a_load(config: QuantizeConfig) -> int:
+    return 16 // DTYPE_BYTES[config.dtype]
+
+
 @dataclasses.dataclass(frozen=True)
 class Tuning:
     """A strip kernel: each thread holds `columns` x `rows` elements in registers.
@@ -57,7 +61,7 @@ class Tuning:
 
     def check(self, config: QuantizeConfig) -> None:
         """ValueError if a kernel of this shape cannot compute `config`."""
-        load_elements = 16 // DTYPE_BYTES[config.dtype]
+        load_elements = _elements_of_a_load(config)
         requirements = {
             "columns must be 4, 8 or 16 and a multiple of a 16-byte load": (
                 self.columns in (4, 8, 16) and self.columns % load_elements == 0
@@ -103,7 +107,7 @@ def choose(config: QuantizeConfig, architecture: Architecture) -> Tuning:
             rows=8, warps_along_n=1, warps_along_m=4, gathers_row_scales=config.rowwise, **shape
         )
     # One load a row: eight columns of fp32 spill on sm_120.
-    columns = 16 // DTYPE_BYTES[config.dtype]
+    columns = _elements_of_a_load(config)
     return Tuning(columns=columns, rows=4, lanes_along_n=32, warps_along_n=1, warps_along_m=8)
 
 
@@ -112,7 +116,7 @@ def _choose_for_many_registers(config: QuantizeConfig) -> Tuning:
     rows = 8
     tile_rows = config.dbias_chunk_rows if config.with_dbias else BLOCK
     return Tuning(
-        columns=16 // DTYPE_BYTES[config.dtype],  # one load
+        columns=_elements_of_a_load(config),
         rows=rows,
         lanes_along_n=32,
         warps_along_n=1,
