@@ -1,5 +1,6 @@
 // MXFP8 quantization: casts of fp32, fp16 and bf16 tensors to FP8 with one E8M0 scale per block of
-// 32 elements, and back.
+// 32 elements, by themselves or fused with an activation, its derivative or the column sums of a
+// gradient; and back.
 //
 // All functions work on host tensors (served by the CPU reference, synchronously) and on CUDA
 // tensors (launched on the given stream, asynchronously); all tensors of a call live on one device.
@@ -10,6 +11,7 @@
 
 #include <stdexcept>
 
+#include "cutedsl_quant/config.h"
 #include "cutedsl_quant/tensor.h"
 
 namespace cutedsl_quant {
@@ -38,8 +40,8 @@ class CudaError : public std::runtime_error {
 //   accepted too.
 // swizzled_scales: both scale tensors are in 128x4 tiles of 512 bytes as block-scaled GEMMs read
 //   them; padding is written as zero. Otherwise bytes outside the valid region are left untouched.
-// amax: kFloat32, {1}, or not given. Raised to max |value| of what is quantized, never lowered: the
-//   caller sets the start value. Not read by Dequantize.
+// amax: kFloat32, {1}, or not given. Raised to max |value| of what is quantized (after a fusion),
+//   never lowered: the caller sets the start value. Not read by Dequantize.
 struct QuantizedTensor {
   Tensor rowwise_data;
   Tensor rowwise_scale_inv;
@@ -53,6 +55,9 @@ struct QuantizeOptions {
   // kFloat32, {1}, or not given: when its value is exactly 1.0 at the time the kernel runs, nothing
   // is written.
   Tensor noop;
+  // One scale for each block of 32x32 elements, written to every place of both layouts that belongs
+  // to one of its elements. Served without CuTeDSL kernels.
+  bool use_2d_blocks = false;
 };
 
 // Casts `input` (kFloat32, kFloat16 or kBFloat16, any shape, contiguous) into the given directions
@@ -60,9 +65,46 @@ struct QuantizeOptions {
 void Quantize(const Tensor& input, const QuantizedTensor& output, const QuantizeOptions& options,
               Stream stream);
 
+// The functions below quantize a value computed in fp32 from the input. For 16-bit inputs, the
+// value of an activation or a derivative is first rounded to the input's type, as if it had been
+// stored.
+
+// Quantizes activation(input); `activation` is kRelu, kGelu, kSilu, kQGelu or kSRelu.
+void QuantizeActivation(Activation activation, const Tensor& input, const QuantizedTensor& output,
+                        Stream stream);
+
+// Quantizes grad * derivative(act_input), `act_input` having grad's dtype and shape; `derivative`
+// is kDRelu, kDGelu, kDSilu, kDQGelu or kDSRelu.
+void QuantizeDActivation(Activation derivative, const Tensor& grad, const Tensor& act_input,
+                         const QuantizedTensor& output, Stream stream);
+
+// The two below also write the sums of the columns of what is quantized, added up in fp32 before
+// any rounding and always in the same order, into `dbias` ({N}, input's dtype; zeros for an input
+// without rows). They need a workspace in device memory for partial sums:
+//
+// workspace: called with a null `data`, a function only describes the workspace that it needs in
+//   *workspace (kFloat32, two dimensions, on the input's device), writes nothing else and returns.
+//   The caller sets `data` to that much memory and calls again. The description depends on the
+//   shape of the input alone, and a workspace may be used again once the call's work is done.
+void QuantizeDbias(const Tensor& input, const QuantizedTensor& output, const Tensor& dbias,
+                   Tensor* workspace, Stream stream);
+
+// QuantizeDActivation and QuantizeDbias in one.
+void QuantizeDbiasDActivation(Activation derivative, const Tensor& grad, const Tensor& act_input,
+                              const QuantizedTensor& output, const Tensor& dbias, Tensor* workspace,
+                              Stream stream);
+
 // Casts `input` back into `output` (kFloat32, kFloat16 or kBFloat16, shape of the data). Exactly
 // one direction of `input` is read: rowwise if it is given, else columnwise.
 void Dequantize(const QuantizedTensor& input, const Tensor& output, Stream stream);
+
+// Rearrange the scales of an M x N tensor from the compact into the swizzled layout and back, for
+// each direction whose scale_inv both tensors give. `input` and `output` say with swizzled_scales
+// which is which; their data gives M x N (its pointers are neither read nor needed, and it may be
+// given in one of the two tensors only). SwizzleScales zeroes the padding; UnswizzleScales leaves
+// bytes outside the valid region untouched.
+void SwizzleScales(const QuantizedTensor& input, const QuantizedTensor& output, Stream stream);
+void UnswizzleScales(const QuantizedTensor& input, const QuantizedTensor& output, Stream stream);
 
 }  // namespace cutedsl_quant
 
