@@ -10,11 +10,26 @@ import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
+class Multiprocessor:
+    """What the CTAs that are resident on one SM share."""
+
+    warps: int
+    ctas: int
+    registers: int
+    shared_bytes: int  # those that the driver keeps for each CTA included
+
+
+_DATA_CENTER = Multiprocessor(warps=64, ctas=32, registers=65536, shared_bytes=228 << 10)
+_WORKSTATION = Multiprocessor(warps=48, ctas=24, registers=65536, shared_bytes=100 << 10)
+
+
+@dataclasses.dataclass(frozen=True)
 class Architecture:
     """A compilation target and the devices that its kernels run on."""
 
     name: str  # as `ptxas --gpu-name` spells it
     compute_capabilities: tuple[int, ...]  # 10 * major + minor of the devices it serves
+    multiprocessor: Multiprocessor
     has_e8m0_conversion: bool  # cvt.rp.satfinite.ue8m0x2.f32
     has_packed_f32_multiply: bool  # mul.rn.f32x2 as one instruction (sm_120 runs it as two)
 
@@ -22,10 +37,26 @@ class Architecture:
 ARCHITECTURES = {
     architecture.name: architecture
     for architecture in (
-        Architecture("sm_90a", (90,), has_e8m0_conversion=False, has_packed_f32_multiply=False),
-        Architecture("sm_100f", (100, 103), has_e8m0_conversion=True, has_packed_f32_multiply=True),
         Architecture(
-            "sm_120f", (120, 121), has_e8m0_conversion=True, has_packed_f32_multiply=False
+            "sm_90a",
+            (90,),
+            _DATA_CENTER,
+            has_e8m0_conversion=False,
+            has_packed_f32_multiply=False,
+        ),
+        Architecture(
+            "sm_100f",
+            (100, 103),
+            _DATA_CENTER,
+            has_e8m0_conversion=True,
+            has_packed_f32_multiply=True,
+        ),
+        Architecture(
+            "sm_120f",
+            (120, 121),
+            _WORKSTATION,
+            has_e8m0_conversion=True,
+            has_packed_f32_multiply=False,
         ),
     )
 }

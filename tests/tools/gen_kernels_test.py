@@ -71,6 +71,7 @@ def test_generates_packages(tmp_path: Path):
     ("arguments", "expected"),
     [
         ([], ["cast"]),
+        (["--configs", "training"], ["training"]),
         (["--configs", "full"], ["full"]),
         (["--configs", GLOB], [GLOB]),
         (["--configs", KERNEL], [KERNEL]),

@@ -134,7 +134,7 @@ cutedsl_kernel_package = rule(
             mandatory = True,
         ),
         "configs": attr.string_list(
-            doc = "What to compile: names of sets (cast, full), names of kernels, globs over names.",
+            doc = "What to compile: names of sets (cast, training, full), names of kernels, globs over names.",
             mandatory = True,
         ),
         "shards": attr.int(
