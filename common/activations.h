@@ -34,7 +34,7 @@ class ActivationFunction {
   ActivationFunction() = default;
 
   CUTEDSL_QUANT_HOST_DEVICE explicit ActivationFunction(Activation activation) {
-    derivative_ = activation >= Activation::kDRelu;
+    derivative_ = IsDerivative(activation);
     switch (activation) {
       case Activation::kNone:
       case Activation::kRelu:

@@ -143,6 +143,17 @@ void CheckSameShape(const char* function, const char* name, const Tensor& tensor
        ShapeOf(other));
 }
 
+// A second tensor of the input's type.
+void CheckLike(const char* function, const char* name, const Tensor& tensor, const char* input_name,
+               const Tensor& input) {
+  if (!tensor.present()) Fail(function, name, " is not given");
+  if (tensor.dtype != input.dtype) {
+    Fail(function, name, " has dtype ", tensor.dtype, "; the dtype of ", input_name, " is ",
+         input.dtype);
+  }
+  CheckMemory(function, name, tensor, input.device);
+}
+
 // One fp32 number, or nothing.
 float* CheckScalar(const char* function, const char* name, const Tensor& tensor, Device device) {
   if (!tensor.present()) return nullptr;
@@ -215,34 +226,24 @@ void CheckNoScales(const char* function, const Direction& direction, const Tenso
   Fail(function, direction.scale_inv_name, " is given, but ", direction.data_name, " is not");
 }
 
-}  // namespace
+// ---- The arguments of quantizing functions.
 
-QuantizeCall CheckQuantize(const char* function, const Tensor& input, const QuantizedTensor& output,
-                           const QuantizeOptions& options, Stream stream) {
-  const Device device = input.device;
-  CheckHighPrecision(function, "input", input, device);
-
-  QuantizeCall call;
-  QuantizeConfig& config = call.config;
-  KernelArgs& args = call.args;
-  config.dtype = input.dtype;
+// The given directions of the output, shaped like the input.
+void CheckOutput(const QuantizeRequest& request, const char* input_name, QuantizeConfig& config,
+                 KernelArgs& args) {
+  const char* const function = request.function;
+  const QuantizedTensor& output = request.output;
   config.rowwise = output.rowwise_data.present();
   config.colwise = output.columnwise_data.present();
   config.swizzled = output.swizzled_scales;
   config.with_amax = output.amax.present();
-  args.rows = input.rows();
-  args.cols = input.cols();
-  args.input = input.data;
-  args.device = device;
-  args.stream = stream;
-
   if (!config.rowwise && !config.colwise) {
     Fail(function, "output has neither rowwise_data nor columnwise_data; at least one is needed");
   }
   if (config.rowwise) {
     args.rowwise_scale_inv =
         CheckDirection(function, kOutputRowwise, output.rowwise_data, output.rowwise_scale_inv,
-                       config.swizzled, "input", input);
+                       config.swizzled, input_name, request.input);
     args.rowwise_data = static_cast<uint8_t*>(output.rowwise_data.data);
     config.fp8_dtype = output.rowwise_data.dtype;
   } else {
@@ -251,7 +252,7 @@ QuantizeCall CheckQuantize(const char* function, const Tensor& input, const Quan
   if (config.colwise) {
     args.columnwise_scale_inv =
         CheckDirection(function, kOutputColumnwise, output.columnwise_data,
-                       output.columnwise_scale_inv, config.swizzled, "input", input);
+                       output.columnwise_scale_inv, config.swizzled, input_name, request.input);
     args.columnwise_data = static_cast<uint8_t*>(output.columnwise_data.data);
     if (config.rowwise && output.columnwise_data.dtype != config.fp8_dtype) {
       Fail(function, "output.columnwise_data has dtype ", output.columnwise_data.dtype,
@@ -261,8 +262,78 @@ QuantizeCall CheckQuantize(const char* function, const Tensor& input, const Quan
   } else {
     CheckNoScales(function, kOutputColumnwise, output.columnwise_scale_inv);
   }
-  args.amax = CheckScalar(function, "output.amax", output.amax, device);
-  args.noop = CheckScalar(function, "noop", options.noop, device);
+  args.amax = CheckScalar(function, "output.amax", output.amax, request.input.device);
+}
+
+void CheckActivation(const QuantizeRequest& request, QuantizeConfig& config, KernelArgs& args) {
+  if (request.activation == nullptr) return;
+  const char* const function = request.function;
+  config.activation = *request.activation;
+  config.with_act = request.act_input == nullptr;
+  config.with_dact = !config.with_act;
+  if (config.with_act && !IsForward(config.activation)) {
+    Fail(function, "activation is ", ActivationName(config.activation),
+         "; relu, gelu, silu, qgelu and srelu are accepted");
+  }
+  if (config.with_act) return;
+  if (!IsDerivative(config.activation)) {
+    Fail(function, "derivative is ", ActivationName(config.activation),
+         "; drelu, dgelu, dsilu, dqgelu and dsrelu are accepted");
+  }
+  CheckLike(function, "act_input", *request.act_input, "grad", request.input);
+  CheckSameShape(function, "act_input", *request.act_input, "grad", request.input);
+  args.act_input = request.act_input->data;
+}
+
+void CheckDbias(const QuantizeRequest& request, const char* input_name, QuantizeConfig& config,
+                KernelArgs& args) {
+  if (request.dbias == nullptr) return;
+  const char* const function = request.function;
+  const Tensor& dbias = *request.dbias;
+  CheckLike(function, "dbias", dbias, input_name, request.input);
+  if (dbias.size() != args.cols) {
+    Fail(function, "dbias has shape ", ShapeOf(dbias), "; (", args.cols, ") is accepted");
+  }
+  config.with_dbias = true;
+  args.dbias_workspace_rows =
+      numerics::CeilDiv(args.rows, numerics::DbiasChunkRows(config.with_dact));
+
+  if (request.workspace == nullptr) Fail(function, "workspace is null");
+  const Tensor& workspace = *request.workspace;
+  if (workspace.data == nullptr) return;
+  if (workspace.dtype != DType::kFloat32) {
+    Fail(function, "workspace has dtype ", workspace.dtype, "; float32 is accepted");
+  }
+  CheckMemory(function, "workspace", workspace, request.input.device);
+  if (workspace.size() < args.dbias_workspace_rows * args.cols) {
+    Fail(function, "workspace has shape ", ShapeOf(workspace), "; (", args.dbias_workspace_rows,
+         ", ", args.cols, ") or more is needed");
+  }
+  args.dbias_workspace = static_cast<float*>(workspace.data);
+}
+
+}  // namespace
+
+QuantizeCall CheckQuantize(const QuantizeRequest& request) {
+  const char* const input_name = request.act_input == nullptr ? "input" : "grad";
+  const Tensor& input = request.input;
+  CheckHighPrecision(request.function, input_name, input, input.device);
+
+  QuantizeCall call;
+  call.config.dtype = input.dtype;
+  call.args.rows = input.rows();
+  call.args.cols = input.cols();
+  call.args.input = input.data;
+  call.args.device = input.device;
+  call.args.stream = request.stream;
+  CheckActivation(request, call.config, call.args);
+  CheckOutput(request, input_name, call.config, call.args);
+  CheckDbias(request, input_name, call.config, call.args);
+  if (request.dbias != nullptr) call.dbias = request.dbias->data;
+  if (request.options != nullptr) {
+    call.config.use_2d_quantization = request.options->use_2d_blocks;
+    call.args.noop = CheckScalar(request.function, "noop", request.options->noop, input.device);
+  }
   return call;
 }
 

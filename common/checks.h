@@ -10,15 +10,28 @@
 
 namespace cutedsl_quant {
 
+// A call of one of the quantizing functions of quantize.h, with what it takes besides its output.
+struct QuantizeRequest {
+  const char* function;  // messages begin with it
+  const Tensor& input;   // the gradient if there is a derivative
+  const QuantizedTensor& output;
+  Stream stream;
+  const QuantizeOptions* options = nullptr;
+  const Activation* activation = nullptr;  // or derivative
+  const Tensor* act_input = nullptr;       // with a derivative
+  const Tensor* dbias = nullptr;           // with column sums, and then the workspace too
+  Tensor* workspace = nullptr;
+};
+
 struct QuantizeCall {
   QuantizeConfig config;
-  KernelArgs args;  // rows or cols may be zero
+  KernelArgs args;  // rows or cols may be zero; dbias_workspace is null if it is asked for
+  void* dbias = nullptr;
 };
 
 // Both throw InvalidArgument; its message begins with `function`. They read no memory but the views
 // themselves.
-QuantizeCall CheckQuantize(const char* function, const Tensor& input, const QuantizedTensor& output,
-                           const QuantizeOptions& options, Stream stream);
+QuantizeCall CheckQuantize(const QuantizeRequest& request);
 DequantizeArgs CheckDequantize(const char* function, const QuantizedTensor& input,
                                const Tensor& output, Stream stream);
 

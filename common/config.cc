@@ -75,9 +75,6 @@ bool Parse(std::string_view& text, bool& value) {
   return Consume(text, value ? "_1" : "_0");
 }
 
-bool IsForward(Activation a) { return a >= Activation::kRelu && a <= Activation::kSRelu; }
-bool IsDerivative(Activation a) { return a >= Activation::kDRelu && a <= Activation::kDSRelu; }
-
 bool HasLegalFusion(const QuantizeConfig& c) {
   if (c.with_act) return IsForward(c.activation) && !c.with_dact && !c.with_dbias;
   if (c.with_dact) return IsDerivative(c.activation);

@@ -36,27 +36,93 @@ MissReason TryCutedsl(const QuantizeConfig& config, const KernelArgs& args) noex
   return lookup.kernel->Launch(config, args) ? MissReason::kNone : MissReason::kLaunchFailed;
 }
 
+bool OnHost(Device device) { return device.type == DeviceType::kCpu; }
+
+// Casts, by the first backend that can.
 void Dispatch(const QuantizeConfig& config, const KernelArgs& args) {
-  const DeviceGuard guard(args.device);
   const MissReason reason = TryCutedsl(config, args);
   if (reason == MissReason::kNone) {
     CountCall(Backend::kCutedsl, reason);
     return;
   }
-  const bool on_host = args.device.type == DeviceType::kCpu;
+  const bool on_host = OnHost(args.device);
   const Backend backend = on_host ? Backend::kReference : Backend::kCuda;
   WarnNotChosen(config, backend, reason);
   on_host ? reference::Quantize(config, args) : cuda::Quantize(config, args);
   CountCall(backend, reason);
 }
 
+// Adds the partial sums up that the cast has left in the workspace.
+void ReduceDbias(const QuantizeCall& call) {
+  const KernelArgs& args = call.args;
+  if (OnHost(args.device)) {
+    reference::ReduceDbias(args.dbias_workspace, args.dbias_workspace_rows, args.cols, call.dbias,
+                           call.config.dtype);
+  } else {
+    cuda::ReduceDbias(args.dbias_workspace, args.dbias_workspace_rows, args.cols, call.dbias,
+                      call.config.dtype, args.stream);
+  }
+}
+
+void DescribeWorkspace(const KernelArgs& args, Tensor* workspace) {
+  *workspace = Tensor(nullptr, DType::kFloat32, args.device, {args.dbias_workspace_rows, args.cols});
+}
+
+void Run(const QuantizeRequest& request) {
+  const QuantizeCall call = CheckQuantize(request);
+  const KernelArgs& args = call.args;
+  if (call.config.with_dbias && args.dbias_workspace == nullptr) {
+    DescribeWorkspace(args, request.workspace);
+    // Without rows none is needed, and a second call would look like this one.
+    if (args.rows > 0) return;
+  }
+  if (args.cols == 0 || (args.rows == 0 && !call.config.with_dbias)) return;
+  const DeviceGuard guard(args.device);
+  if (args.rows > 0) Dispatch(call.config, args);
+  if (call.config.with_dbias) ReduceDbias(call);
+}
+
 }  // namespace
 
 void QuantizeAs(const char* function, const Tensor& input, const QuantizedTensor& output,
                 const QuantizeOptions& options, Stream stream) {
-  const QuantizeCall call = CheckQuantize(function, input, output, options, stream);
-  if (call.args.rows == 0 || call.args.cols == 0) return;
-  Dispatch(call.config, call.args);
+  QuantizeRequest request{function, input, output, stream};
+  request.options = &options;
+  Run(request);
+}
+
+void QuantizeActivationAs(const char* function, Activation activation, const Tensor& input,
+                          const QuantizedTensor& output, Stream stream) {
+  QuantizeRequest request{function, input, output, stream};
+  request.activation = &activation;
+  Run(request);
+}
+
+void QuantizeDActivationAs(const char* function, Activation derivative, const Tensor& grad,
+                           const Tensor& act_input, const QuantizedTensor& output, Stream stream) {
+  QuantizeRequest request{function, grad, output, stream};
+  request.activation = &derivative;
+  request.act_input = &act_input;
+  Run(request);
+}
+
+void QuantizeDbiasAs(const char* function, const Tensor& input, const QuantizedTensor& output,
+                     const Tensor& dbias, Tensor* workspace, Stream stream) {
+  QuantizeRequest request{function, input, output, stream};
+  request.dbias = &dbias;
+  request.workspace = workspace;
+  Run(request);
+}
+
+void QuantizeDbiasDActivationAs(const char* function, Activation derivative, const Tensor& grad,
+                                const Tensor& act_input, const QuantizedTensor& output,
+                                const Tensor& dbias, Tensor* workspace, Stream stream) {
+  QuantizeRequest request{function, grad, output, stream};
+  request.activation = &derivative;
+  request.act_input = &act_input;
+  request.dbias = &dbias;
+  request.workspace = workspace;
+  Run(request);
 }
 
 void DequantizeAs(const char* function, const QuantizedTensor& input, const Tensor& output,
@@ -64,12 +130,34 @@ void DequantizeAs(const char* function, const QuantizedTensor& input, const Tens
   const DequantizeArgs args = CheckDequantize(function, input, output, stream);
   if (args.rows == 0 || args.cols == 0) return;
   const DeviceGuard guard(args.device);
-  args.device.type == DeviceType::kCpu ? reference::Dequantize(args) : cuda::Dequantize(args);
+  OnHost(args.device) ? reference::Dequantize(args) : cuda::Dequantize(args);
 }
 
 void Quantize(const Tensor& input, const QuantizedTensor& output, const QuantizeOptions& options,
               Stream stream) {
   QuantizeAs("Quantize", input, output, options, stream);
+}
+
+void QuantizeActivation(Activation activation, const Tensor& input, const QuantizedTensor& output,
+                        Stream stream) {
+  QuantizeActivationAs("QuantizeActivation", activation, input, output, stream);
+}
+
+void QuantizeDActivation(Activation derivative, const Tensor& grad, const Tensor& act_input,
+                         const QuantizedTensor& output, Stream stream) {
+  QuantizeDActivationAs("QuantizeDActivation", derivative, grad, act_input, output, stream);
+}
+
+void QuantizeDbias(const Tensor& input, const QuantizedTensor& output, const Tensor& dbias,
+                   Tensor* workspace, Stream stream) {
+  QuantizeDbiasAs("QuantizeDbias", input, output, dbias, workspace, stream);
+}
+
+void QuantizeDbiasDActivation(Activation derivative, const Tensor& grad, const Tensor& act_input,
+                              const QuantizedTensor& output, const Tensor& dbias, Tensor* workspace,
+                              Stream stream) {
+  QuantizeDbiasDActivationAs("QuantizeDbiasDActivation", derivative, grad, act_input, output, dbias,
+                             workspace, stream);
 }
 
 void Dequantize(const QuantizedTensor& input, const Tensor& output, Stream stream) {

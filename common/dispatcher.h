@@ -7,9 +7,18 @@
 
 namespace cutedsl_quant {
 
-// Like Quantize and Dequantize; messages of InvalidArgument begin with `function`.
+// Messages of InvalidArgument begin with `function`; otherwise these are the functions without As.
 void QuantizeAs(const char* function, const Tensor& input, const QuantizedTensor& output,
                 const QuantizeOptions& options, Stream stream);
+void QuantizeActivationAs(const char* function, Activation activation, const Tensor& input,
+                          const QuantizedTensor& output, Stream stream);
+void QuantizeDActivationAs(const char* function, Activation derivative, const Tensor& grad,
+                           const Tensor& act_input, const QuantizedTensor& output, Stream stream);
+void QuantizeDbiasAs(const char* function, const Tensor& input, const QuantizedTensor& output,
+                     const Tensor& dbias, Tensor* workspace, Stream stream);
+void QuantizeDbiasDActivationAs(const char* function, Activation derivative, const Tensor& grad,
+                                const Tensor& act_input, const QuantizedTensor& output,
+                                const Tensor& dbias, Tensor* workspace, Stream stream);
 void DequantizeAs(const char* function, const QuantizedTensor& input, const Tensor& output,
                   Stream stream);
 

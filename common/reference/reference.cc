@@ -45,20 +45,25 @@ struct E5M2 {
   static float Decode(uint8_t code) { return DecodeE5M2(code); }
 };
 
-// Calls function(type, fp8_type) with the structures above.
+// Calls function(type) with one of the structures above.
 template <typename Function>
-void WithTypes(DType dtype, DType fp8_dtype, Function function) {
-  const auto with_fp8 = [&](auto type) {
-    fp8_dtype == DType::kFloat8E4M3 ? function(type, E4M3()) : function(type, E5M2());
-  };
+void WithType(DType dtype, Function function) {
   switch (dtype) {
     case DType::kFloat32:
-      return with_fp8(Float32());
+      return function(Float32());
     case DType::kFloat16:
-      return with_fp8(Float16());
+      return function(Float16());
     default:
-      return with_fp8(BFloat16());
+      return function(BFloat16());
   }
+}
+
+// Calls function(type, fp8_type).
+template <typename Function>
+void WithTypes(DType dtype, DType fp8_dtype, Function function) {
+  WithType(dtype, [&](auto type) {
+    fp8_dtype == DType::kFloat8E4M3 ? function(type, E4M3()) : function(type, E5M2());
+  });
 }
 
 // Where the scales of an m x n tensor lie in their buffer.
@@ -195,6 +200,18 @@ void Quantize(const QuantizeConfig& config, const KernelArgs& args) {
   }
   WithTypes(config.dtype, config.fp8_dtype, [&](auto input, auto fp8) {
     QuantizeTiles<decltype(input), decltype(fp8)>(config, args);
+  });
+}
+
+void ReduceDbias(const float* workspace, int64_t rows, int64_t cols, void* dbias, DType dtype) {
+  WithType(dtype, [&](auto type) {
+    using Output = decltype(type);
+    auto* output = static_cast<typename Output::Storage*>(dbias);
+    for (int64_t col = 0; col < cols; ++col) {
+      float sum = 0.0f;
+      for (int64_t row = 0; row < rows; ++row) sum += workspace[row * cols + col];
+      output[col] = Output::Encode(sum);
+    }
   });
 }
 

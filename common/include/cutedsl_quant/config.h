@@ -31,6 +31,14 @@ enum class Activation : uint8_t {
 // "none", "relu", ... "dsrelu".
 const char* ActivationName(Activation activation);
 
+// kRelu to kSRelu, and kDRelu to kDSRelu; kNone is neither.
+constexpr bool IsForward(Activation a) {
+  return a >= Activation::kRelu && a <= Activation::kSRelu;
+}
+constexpr bool IsDerivative(Activation a) {
+  return a >= Activation::kDRelu && a <= Activation::kDSRelu;
+}
+
 struct QuantizeConfig {
   DType dtype = DType::kBFloat16;        // of the input: kFloat32, kFloat16 or kBFloat16
   DType fp8_dtype = DType::kFloat8E4M3;  // of the output: kFloat8E4M3 or kFloat8E5M2
