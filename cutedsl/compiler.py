@@ -77,6 +77,10 @@ def compile_kernel(
     if not config.is_legal:
         raise ValueError(f"compile_kernel: no kernel exists for {config.name}")
     kernel = StripKernel(config, target, variant or tuning.choose(config, target))
+    # Profilers and the tools that read machine code show this name (and a number, here 0).
+    StripKernel.quantize.set_name_prefix(
+        config.name, remove_cutlass_symbol=True, keep_mangled_name=False
+    )
     return cute.compile(
         kernel, *_arguments(config), options=f"--enable-tvm-ffi --gpu-arch {target.name}"
     )

@@ -37,11 +37,16 @@ def run_python(program: str, *arguments: str, **options) -> subprocess.Completed
     )
 
 
-def test_object_exports_the_function(tmp_path: Path):
-    """Would catch a symbol that the generated table of a package does not find."""
+def test_object_carries_the_name(tmp_path: Path):
+    """Would catch a symbol that the generated table of a package does not find, and a kernel that
+    profilers and reports show under the name of another configuration.
+    """
     path = tmp_path / "kernel.o"
-    compiler.compile_to_object(CONFIG, "sm_90a", path)
-    assert f"\0__tvm_ffi_{CONFIG.name}\0".encode() in path.read_bytes()
+    for config in (CONFIG, OTHER_CONFIG):
+        compiler.compile_to_object(config, "sm_90a", path)
+        content = path.read_bytes()
+        assert f"\0__tvm_ffi_{config.name}\0".encode() in content
+        assert f"\0.text.{config.name}_0\0".encode() in content
 
 
 def test_same_bytes_in_every_process(tmp_path: Path):

@@ -57,7 +57,7 @@ def test_instructions(package):
     first maximum is taken. To save time, only those from bf16 and fp32 to e4m3 are read.
     """
     architecture, cubins = package
-    cubins = [path for path in cubins if re.search(rb"(bf16|f32)\w*f8E4M3FN", path.read_bytes())]
+    cubins = [path for path in cubins if re.search(rb"_(bf16|fp32)_fp8_e4m3fn_", path.read_bytes())]
     assert len(cubins) == len(config_sets()["cast"]) / 3
     has_e8m0 = architectures.get(architecture).has_e8m0_conversion
     with ThreadPoolExecutor() as pool:
