@@ -33,7 +33,7 @@ class ActivationFunction {
  public:
   ActivationFunction() = default;
 
-  CUTEDSL_QUANT_HOST_DEVICE explicit ActivationFunction(Activation activation) {
+  explicit ActivationFunction(Activation activation) {
     derivative_ = IsDerivative(activation);
     switch (activation) {
       case Activation::kNone:

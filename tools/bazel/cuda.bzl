@@ -15,7 +15,8 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 CUDA_ARCHITECTURES = ["sm_90a", "sm_100f", "sm_120f"]
 
 _CC_SOURCES = ["cc", "cpp", "cxx", "c++", "C", "c"]
-_HEADERS = ["h", "hh", "hpp", "cuh", "inc", "inl"]
+_HEADERS = ["h", "hh", "hpp", "inc", "inl"]
+_CUDA_HEADERS = ["cuh"]  # not known to Bazel as headers
 
 def _number(architecture):
     digits = architecture.removeprefix("sm_").rstrip("abcdefghijklmnopqrstuvwxyz")
@@ -130,6 +131,7 @@ def _cuda_library_impl(ctx):
         public_hdrs = ctx.files.hdrs,
         srcs = [f for f in ctx.files.srcs if f.extension in _CC_SOURCES],
         strip_include_prefix = ctx.attr.strip_include_prefix,
+        textual_hdrs = [f for f in ctx.files.srcs if f.extension in _CUDA_HEADERS],
         user_compile_flags = ctx.attr.copts,
     )
     cuda_objects = [
@@ -196,7 +198,7 @@ cuda_library = rule(
             doc = "Options for nvcc, such as --expt-relaxed-constexpr.",
         ),
         "srcs": attr.label_list(
-            allow_files = ["." + extension for extension in ["cu"] + _CC_SOURCES + _HEADERS],
+            allow_files = ["." + extension for extension in ["cu"] + _CC_SOURCES + _HEADERS + _CUDA_HEADERS],
         ),
         "strip_include_prefix": attr.string(),
         "_cudart": attr.label(
