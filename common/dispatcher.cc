@@ -65,7 +65,8 @@ void ReduceDbias(const QuantizeCall& call) {
 }
 
 void DescribeWorkspace(const KernelArgs& args, Tensor* workspace) {
-  *workspace = Tensor(nullptr, DType::kFloat32, args.device, {args.dbias_workspace_rows, args.cols});
+  *workspace =
+      Tensor(nullptr, DType::kFloat32, args.device, {args.dbias_workspace_rows, args.cols});
 }
 
 void Run(const QuantizeRequest& request) {

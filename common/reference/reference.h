@@ -14,8 +14,8 @@ namespace reference {
 // memory.
 void Quantize(const QuantizeConfig& config, const KernelArgs& args);
 
-// dbias[col] = sum of `rows` x `cols` partial sums over the rows, from the first to the last, rounded
-// to `dtype` (kFloat32, kFloat16 or kBFloat16); zeros if there are no rows.
+// dbias[col] = sum of `rows` x `cols` partial sums over the rows, from the first to the last,
+// rounded to `dtype` (kFloat32, kFloat16 or kBFloat16); zeros if there are no rows.
 void ReduceDbias(const float* workspace, int64_t rows, int64_t cols, void* dbias, DType dtype);
 
 void Dequantize(const DequantizeArgs& args);

@@ -19,11 +19,19 @@ const int64_t kTransposed[] = {1, 33};
 const int64_t kRowMajor[] = {160, 1};
 const int64_t kPaddedRows[] = {256, 1};
 
-// A correct call, to be spoiled: 33 x 160, both directions, compact, padded scale buffers.
+// A correct call, to be spoiled: 33 x 160, both directions, compact, padded scale buffers. With
+// what the fused functions take besides.
 struct Call {
-  Call() : input_bytes(33 * 160 * 4 + 4), output(AllOutputs(), {33, 160}, false) {
+  Call()
+      : input_bytes(33 * 160 * 4 + 4),
+        output(AllOutputs(), {33, 160}, false),
+        dbias_bytes(160 * 4),
+        workspace_bytes(160 * 4) {
     input = HostTensor(input_bytes.data(), DType::kFloat32, {33, 160});
     options.noop = HostTensor(&noop, DType::kFloat32, {1});
+    act_input = input;
+    dbias = HostTensor(dbias_bytes.data(), DType::kFloat32, {160});
+    workspace = HostTensor(workspace_bytes.data(), DType::kFloat32, {1, 160});
   }
 
   static QuantizeConfig AllOutputs() {
@@ -35,9 +43,23 @@ struct Call {
   std::vector<uint8_t> input_bytes;
   float noop = 0;
   HostOutput output;
+  GuardedBytes dbias_bytes;
+  GuardedBytes workspace_bytes;
   Tensor input;
+  Tensor act_input;
+  Tensor dbias;
+  Tensor workspace;
+  Activation derivative = Activation::kDRelu;
   QuantizeOptions options;
   QuantizedTensor& out = output.tensor;
+
+  void QuantizeWithEverything() {
+    QuantizeDbiasDActivation(derivative, input, act_input, out, dbias, &workspace, nullptr);
+  }
+  bool untouched() const {
+    return output.untouched() && output.amax == 0 && dbias_bytes.untouched() &&
+           workspace_bytes.untouched();
+  }
 };
 
 void SetShape(Tensor& tensor, const Shape& shape) {
@@ -186,7 +208,101 @@ TEST(ChecksTest, BadQuantizeCalls) {
         MessageOf([&] { Quantize(call.input, call.out, call.options, nullptr); });
     ExpectPieces(message, bad);
     EXPECT_EQ(message.rfind("Quantize: ", 0), 0u) << message;
-    EXPECT_TRUE(call.output.untouched() && call.output.amax == 0) << bad.what;
+    EXPECT_TRUE(call.untouched()) << bad.what;
+  }
+}
+
+// Catches the same faults in what only the fused functions take.
+TEST(ChecksTest, BadFusedCalls) {
+  const BadCall bad_calls[] = {
+      {"no gradient", [](Call& c) { c.input = Tensor(); }, {"grad is not given"}},
+      {"gradient dtype", [](Call& c) { c.input.dtype = DType::kInt64; }, {"grad", "int64"}},
+      {"output shape",
+       [](Call& c) { SetShape(c.out.rowwise_data, {33, 5, 32}); },
+       {"output.rowwise_data", "(33, 5, 32)", "grad", "(33, 160)"}},
+      {"no derivative",
+       [](Call& c) { c.derivative = Activation::kNone; },
+       {"derivative is none", "drelu, dgelu, dsilu, dqgelu and dsrelu"}},
+      {"not a derivative",
+       [](Call& c) { c.derivative = Activation::kGelu; },
+       {"derivative is gelu", "dgelu"}},
+      {"unknown derivative",
+       [](Call& c) { c.derivative = static_cast<Activation>(11); },
+       {"derivative is unknown"}},
+      {"no act_input", [](Call& c) { c.act_input = Tensor(); }, {"act_input is not given"}},
+      {"act_input dtype",
+       [](Call& c) { c.act_input.dtype = DType::kBFloat16; },
+       {"act_input", "bfloat16", "grad", "float32"}},
+      {"act_input shape",
+       [](Call& c) { SetShape(c.act_input, {160, 33}); },
+       {"act_input", "(160, 33)", "grad", "(33, 160)"}},
+      {"null act_input", [](Call& c) { c.act_input.data = nullptr; }, {"act_input", "null"}},
+      {"strided act_input",
+       [](Call& c) { c.act_input.strides = kTransposed; },
+       {"act_input", "strides (1, 33)"}},
+      {"act_input elsewhere",
+       [](Call& c) { c.act_input.device = {DeviceType::kCuda, 2}; },
+       {"act_input", "cuda:2", "the host"}},
+      {"no dbias", [](Call& c) { c.dbias = Tensor(); }, {"dbias is not given"}},
+      {"dbias dtype",
+       [](Call& c) { c.dbias.dtype = DType::kFloat16; },
+       {"dbias", "float16", "grad", "float32"}},
+      {"dbias shape", [](Call& c) { SetShape(c.dbias, {33}); }, {"dbias", "(33)", "(160)"}},
+      {"null dbias", [](Call& c) { c.dbias.data = nullptr; }, {"dbias", "null"}},
+      {"dbias elsewhere",
+       [](Call& c) { c.dbias.device = {DeviceType::kCuda, 0}; },
+       {"dbias", "cuda:0"}},
+      {"workspace dtype",
+       [](Call& c) { c.workspace.dtype = DType::kByte; },
+       {"workspace", "uint8", "float32"}},
+      {"small workspace",
+       [](Call& c) { SetShape(c.workspace, {1, 159}); },
+       {"workspace", "(1, 159)", "(1, 160)"}},
+      {"workspace elsewhere",
+       [](Call& c) { c.workspace.device = {DeviceType::kCuda, 0}; },
+       {"workspace", "cuda:0"}},
+      {"strided workspace",
+       [](Call& c) { c.workspace.strides = kTransposed; },
+       {"workspace", "strides"}},
+      // Also where the workspace is only asked for.
+      {"workspace query",
+       [](Call& c) { c.workspace.data = nullptr, c.dbias.data = nullptr; },
+       {"dbias", "null"}},
+  };
+  for (const BadCall& bad : bad_calls) {
+    Call call;
+    bad.spoil(call);
+    const std::string message = MessageOf([&] { call.QuantizeWithEverything(); });
+    ExpectPieces(message, bad);
+    EXPECT_EQ(message.rfind("QuantizeDbiasDActivation: ", 0), 0u) << message;
+    EXPECT_TRUE(call.untouched()) << bad.what;
+  }
+}
+
+// Catches a function that reports under another's name, or skips the checks they share.
+TEST(ChecksTest, EveryFunctionSaysItsName) {
+  const struct {
+    const char* name;
+    std::function<void(Call&)> run;
+  } functions[] = {
+      {"QuantizeActivation: activation is drelu; relu, gelu, silu, qgelu and srelu are accepted",
+       [](Call& c) { QuantizeActivation(Activation::kDRelu, c.input, c.out, nullptr); }},
+      {"QuantizeActivation: input is not given",
+       [](Call& c) { QuantizeActivation(Activation::kRelu, Tensor(), c.out, nullptr); }},
+      {"QuantizeDActivation: act_input is not given",
+       [](Call& c) { QuantizeDActivation(Activation::kDRelu, c.input, Tensor(), c.out, nullptr); }},
+      {"QuantizeDbias: workspace is null",
+       [](Call& c) { QuantizeDbias(c.input, c.out, c.dbias, nullptr, nullptr); }},
+      {"QuantizeDbias: dbias has dtype float16; the dtype of input is float32",
+       [](Call& c) {
+         c.dbias.dtype = DType::kFloat16;
+         QuantizeDbias(c.input, c.out, c.dbias, &c.workspace, nullptr);
+       }},
+  };
+  for (const auto& function : functions) {
+    Call call;
+    EXPECT_EQ(MessageOf([&] { function.run(call); }), function.name);
+    EXPECT_TRUE(call.untouched()) << function.name;
   }
 }
 
@@ -235,6 +351,30 @@ TEST(ChecksTest, GoodQuantizeCalls) {
   }
 }
 
+// Catches the same where the fused functions are generous.
+TEST(ChecksTest, GoodFusedCalls) {
+  const struct {
+    const char* what;
+    std::function<void(Call&)> change;
+  } good_calls[] = {
+      {"as it is", [](Call&) {}},
+      {"act_input in more dimensions", [](Call& c) { SetShape(c.act_input, {3, 11, 160}); }},
+      {"dbias in more dimensions", [](Call& c) { SetShape(c.dbias, {1, 1, 160}); }},
+      {"flat workspace", [](Call& c) { SetShape(c.workspace, {160}); }},
+      {"larger workspace",
+       [](Call& c) {
+         SetShape(c.input, {11, 3, 160});
+         SetShape(c.workspace, {2, 80});
+       }},
+      {"in place", [](Call& c) { c.act_input = c.input; }},
+  };
+  for (const auto& good : good_calls) {
+    Call call;
+    good.change(call);
+    EXPECT_NO_THROW(call.QuantizeWithEverything()) << good.what;
+  }
+}
+
 // Catches a field of the checked call that is lost or swapped on the way to the kernels.
 TEST(ChecksTest, CheckedQuantizeCallIsComplete) {
   Call call;
@@ -242,8 +382,9 @@ TEST(ChecksTest, CheckedQuantizeCallIsComplete) {
   call.input.dtype = DType::kFloat16;
   call.out.rowwise_data.dtype = call.out.columnwise_data.dtype = DType::kFloat8E5M2;
   const Stream stream = reinterpret_cast<Stream>(0x1234);
-  const QuantizeCall checked = CheckQuantize("f", call.input, call.out, call.options, stream);
-  EXPECT_EQ(checked.config.Name(), "cutedsl_mxfp8_fp16_fp8_e5m2_1_1_1_1_0_0_0_0_none");
+  call.options.use_2d_blocks = true;
+  const QuantizeCall checked = CheckQuantize({"f", call.input, call.out, stream, &call.options});
+  EXPECT_EQ(checked.config.Name(), "cutedsl_mxfp8_fp16_fp8_e5m2_1_1_1_1_0_0_0_1_none");
   EXPECT_EQ(checked.args.rows, 33);
   EXPECT_EQ(checked.args.cols, 160);
   EXPECT_EQ(checked.args.input, call.input.data);
@@ -261,6 +402,17 @@ TEST(ChecksTest, CheckedQuantizeCallIsComplete) {
   EXPECT_EQ(checked.args.dbias_workspace, nullptr);
   EXPECT_EQ(checked.args.device, Device{});
   EXPECT_EQ(checked.args.stream, stream);
+
+  const Activation derivative = Activation::kDSilu;
+  call.input.dtype = call.act_input.dtype = call.dbias.dtype = DType::kBFloat16;
+  const QuantizeCall fused = CheckQuantize({"f", call.input, call.out, stream, nullptr, &derivative,
+                                            &call.act_input, &call.dbias, &call.workspace});
+  EXPECT_EQ(fused.config.Name(), "cutedsl_mxfp8_bf16_fp8_e5m2_1_1_1_1_1_1_0_0_dsilu");
+  EXPECT_EQ(fused.args.act_input, call.act_input.data);
+  EXPECT_EQ(fused.args.dbias_workspace, call.workspace.data);
+  EXPECT_EQ(fused.args.dbias_workspace_rows, 1);
+  EXPECT_EQ(fused.args.noop, nullptr);
+  EXPECT_EQ(fused.dbias, call.dbias.data);
 }
 
 // Catches the same faults in the other direction.

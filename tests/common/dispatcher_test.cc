@@ -2,8 +2,10 @@
 // tensors: the dispatch is the same for both kinds of device.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,6 +36,9 @@ class FakeKernel : public Kernel {
     ++launches;
     id = config.Id();
     rows = args.rows;
+    if (args.dbias_workspace != nullptr) {
+      std::fill_n(args.dbias_workspace, args.dbias_workspace_rows * args.cols, 1.0f);
+    }
     return succeeds;
   }
   mutable std::atomic<int> launches{0};
@@ -173,6 +178,117 @@ TEST_F(DispatcherTest, EmptyInputsSucceedEarly) {
   for (uint64_t calls : GetStats().calls) EXPECT_EQ(calls, 0u);
 }
 
+// A call of QuantizeDbias or, with a derivative, QuantizeDbiasDActivation on fp32 tensors.
+struct DbiasCall {
+  DbiasCall(int64_t rows, int64_t cols, bool with_dact)
+      : with_dact(with_dact),
+        input_bytes(rows * cols * 4),
+        dbias_bytes(cols * 4),
+        output({DType::kFloat32, DType::kFloat8E4M3, /*rowwise=*/true}, {rows, cols}, false),
+        input(HostTensor(input_bytes.data(), DType::kFloat32, {rows, cols})),
+        dbias(HostTensor(dbias_bytes.data(), DType::kFloat32, {cols})) {}
+
+  void Run() {
+    if (with_dact) {
+      QuantizeDbiasDActivation(Activation::kDRelu, input, input, output.tensor, dbias, &workspace,
+                               nullptr);
+    } else {
+      QuantizeDbias(input, output.tensor, dbias, &workspace, nullptr);
+    }
+  }
+  std::vector<float> Dbias() const {
+    const std::vector<uint8_t> bytes = dbias_bytes.contents();
+    std::vector<float> values(bytes.size() / 4);
+    if (!values.empty()) memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+
+  bool with_dact;
+  GuardedBytes input_bytes;
+  GuardedBytes dbias_bytes;
+  HostOutput output;
+  Tensor input;
+  Tensor dbias;
+  Tensor workspace;
+};
+
+// Catches a workspace of another shape than documented or one that depends on the backend, a query
+// that does more than describe, and column sums that are not made from the kernel's partial sums.
+TEST_F(DispatcherTest, WorkspaceIsDescribedThenUsed) {
+  const struct {
+    int64_t rows;
+    bool with_dact;
+    int64_t chunks;
+  } cases[] = {{1, false, 1}, {128, false, 1}, {129, false, 2}, {1000, false, 8},
+               {1, true, 1},  {64, true, 1},   {65, true, 2},   {1000, true, 16}};
+  for (const auto& c : cases) {
+    for (bool with_kernel : {true, false}) {
+      SCOPED_TRACE(c.rows);
+      provider_.answer = {with_kernel ? &kernel_ : nullptr, MissReason::kNotPackaged};
+      DbiasCall call(c.rows, 32, c.with_dact);
+      const int lookups = provider_.lookups;
+      call.Run();
+      EXPECT_EQ(call.workspace.dtype, DType::kFloat32);
+      ASSERT_EQ(call.workspace.ndim, 2);
+      EXPECT_EQ(call.workspace.shape[0], c.chunks);
+      EXPECT_EQ(call.workspace.shape[1], 32);
+      EXPECT_EQ(call.workspace.data, nullptr);
+      EXPECT_EQ(provider_.lookups, lookups);
+      EXPECT_TRUE(call.output.untouched() && call.dbias_bytes.untouched());
+
+      GuardedBytes memory(c.chunks * 32 * 4);
+      call.workspace.data = memory.data();
+      call.Run();
+      EXPECT_EQ(provider_.lookups, lookups + 1);
+      EXPECT_TRUE(memory.guards_intact() && call.dbias_bytes.guards_intact());
+      if (with_kernel) {
+        EXPECT_EQ(call.Dbias(), std::vector<float>(32, static_cast<float>(c.chunks)));
+      }
+    }
+  }
+}
+
+// Catches column sums of nothing that keep what was in memory: an empty workspace has no address,
+// so the first call has to do it all.
+TEST_F(DispatcherTest, DbiasOfNothingIsZero) {
+  for (bool with_dact : {false, true}) {
+    DbiasCall call(0, 32, with_dact);
+    call.Run();
+    EXPECT_EQ(call.workspace.shape[0], 0);
+    EXPECT_EQ(call.Dbias(), std::vector<float>(32, 0.0f));
+    DbiasCall no_columns(32, 0, with_dact);
+    no_columns.Run();
+    no_columns.Run();
+    EXPECT_TRUE(no_columns.dbias_bytes.untouched());
+  }
+  EXPECT_EQ(provider_.lookups, 0);
+}
+
+// Catches a fused call under another configuration, and one for which no kernel exists that asks
+// for one.
+TEST_F(DispatcherTest, FusionsAreLookedUpByTheirConfiguration) {
+  GuardedBytes input(64 * 32 * 2);
+  HostOutput output(config_, {64, 32}, false);
+  const Tensor x = HostTensor(input.data(), DType::kBFloat16, {64, 32});
+  config_.with_act = true;
+  config_.activation = Activation::kSilu;
+  QuantizeActivation(Activation::kSilu, x, output.tensor, nullptr);
+  EXPECT_EQ(kernel_.id, config_.Id());
+  config_.with_act = false;
+  config_.with_dact = true;
+  config_.activation = Activation::kDGelu;
+  QuantizeDActivation(Activation::kDGelu, x, x, output.tensor, nullptr);
+  EXPECT_EQ(kernel_.id, config_.Id());
+  EXPECT_TRUE(output.untouched());
+
+  QuantizeOptions options;
+  options.use_2d_blocks = true;
+  Quantize(x, output.tensor, options, nullptr);
+  EXPECT_EQ(Misses(MissReason::kUnsupportedConfig), 1u);
+  EXPECT_EQ(Calls(Backend::kReference), 1u);
+  EXPECT_FALSE(output.untouched());
+}
+
 // Catches a switch that does not take effect at once, or failures that are remembered beyond it.
 TEST_F(DispatcherTest, ModeSwitchesAtAnyTime) {
   for (BackendMode mode : {BackendMode::kOff, BackendMode::kJit, BackendMode::kPackaged}) {
@@ -213,6 +329,8 @@ TEST_F(DispatcherTest, SetKernelProviderReturnsTheOneBefore) {
 TEST_F(DispatcherTest, WarmCallsDoNotAllocate) {
   config_.colwise = config_.with_amax = true;
   GuardedBytes input(64 * 64 * 2);
+  GuardedBytes dbias_bytes(64 * 2);
+  GuardedBytes workspace_bytes(64 * 4);
   float noop = 0;
   HostOutput output(config_, {64, 64}, false);
   QuantizeOptions options;
@@ -223,6 +341,15 @@ TEST_F(DispatcherTest, WarmCallsDoNotAllocate) {
     Quantize(view, output.tensor, options, nullptr);
     const int64_t before = AllocationsOfThread();
     for (int i = 0; i < 100; ++i) Quantize(view, output.tensor, options, nullptr);
+    EXPECT_EQ(AllocationsOfThread(), before) << with_kernel;
+  }
+  const Tensor dbias = HostTensor(dbias_bytes.data(), DType::kBFloat16, {64});
+  Tensor workspace = HostTensor(workspace_bytes.data(), DType::kFloat32, {1, 64});
+  for (bool with_kernel : {true, false}) {
+    provider_.answer = {with_kernel ? &kernel_ : nullptr, MissReason::kNotPackaged};
+    const int64_t before = AllocationsOfThread();
+    QuantizeDbiasDActivation(Activation::kDGelu, view, view, output.tensor, dbias, &workspace,
+                             nullptr);
     EXPECT_EQ(AllocationsOfThread(), before) << with_kernel;
   }
   const Tensor back = HostTensor(input.data(), DType::kBFloat16, {64, 64});

@@ -32,9 +32,7 @@ enum class Activation : uint8_t {
 const char* ActivationName(Activation activation);
 
 // kRelu to kSRelu, and kDRelu to kDSRelu; kNone is neither.
-constexpr bool IsForward(Activation a) {
-  return a >= Activation::kRelu && a <= Activation::kSRelu;
-}
+constexpr bool IsForward(Activation a) { return a >= Activation::kRelu && a <= Activation::kSRelu; }
 constexpr bool IsDerivative(Activation a) {
   return a >= Activation::kDRelu && a <= Activation::kDSRelu;
 }
