@@ -103,10 +103,9 @@ template <typename Format>
 uint16_t EncodeIeee16(float value, uint32_t infinity) {
   const uint32_t bits = numerics::FloatToBits(value);
   const uint32_t magnitude = bits & kFloatMagnitude;
-  if (magnitude > kFloatInfinity) return 0x7FFF;
   const uint32_t code = Format::RoundMagnitude(magnitude);
-  return static_cast<uint16_t>((code < infinity ? code : infinity) |
-                               ((bits >> 16) & Format::kSign));
+  const uint32_t result = (code < infinity ? code : infinity) | ((bits >> 16) & Format::kSign);
+  return static_cast<uint16_t>(magnitude > kFloatInfinity ? 0x7FFF : result);
 }
 
 inline uint16_t EncodeFloat16(float value) { return EncodeIeee16<Float16Format>(value, 0x7C00); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/activations.h"
 #include "common/numerics.h"
 #include "common/reference/float_formats.h"
 
@@ -98,12 +99,54 @@ struct Tile {
 };
 
 template <typename Input>
-void Load(const KernelArgs& args, Tile& tile) {
-  const auto* input = static_cast<const typename Input::Storage*>(args.input);
+void LoadRow(const void* matrix, int64_t offset, int cols, float (&values)[kBlockSize]) {
+  const auto* from = static_cast<const typename Input::Storage*>(matrix) + offset;
+  typename Input::Storage row[kBlockSize] = {};
+  std::memcpy(row, from, cols * sizeof(row[0]));
+  for (int c = 0; c < kBlockSize; ++c) values[c] = Input::Decode(row[c]);
+}
+
+// Replaces values by the function's. The exact family is vectorized: a loop of its own, over a copy
+// of the function that nothing else can change.
+void Apply(numerics::ActivationFunction function, bool derivative, float (&values)[kBlockSize]) {
+  if (!function.rectifies()) {
+    for (float& value : values) value = function(value);
+  } else if (derivative) {
+    for (float& value : values) value = function.RectifiedDerivative(value);
+  } else {
+    for (float& value : values) value = function.Rectified(value);
+  }
+}
+
+// Adds a row to the partial sums of its chunk, whose first row starts them.
+void AddToSums(const float (&values)[kBlockSize], int cols, bool first, float* sums) {
+  for (int c = 0; c < cols; ++c) sums[c] = (first ? 0.0f : sums[c]) + values[c];
+}
+
+// Loads what is to be cast, fusions done. They keep the zeros beyond the matrix.
+template <typename Input>
+void Load(const QuantizeConfig& config, const KernelArgs& args, Tile& tile) {
+  const numerics::ActivationFunction function(config.activation);
+  const int64_t chunk_rows = numerics::DbiasChunkRows(config.with_dact);
   for (int r = 0; r < tile.rows; ++r) {
-    typename Input::Storage row[kBlockSize] = {};
-    std::memcpy(row, input + (tile.row0 + r) * args.cols + tile.col0, tile.cols * sizeof(row[0]));
-    for (int c = 0; c < kBlockSize; ++c) tile.values[r][c] = Input::Decode(row[c]);
+    float (&values)[kBlockSize] = tile.values[r];
+    const int64_t row = tile.row0 + r;
+    const int64_t offset = row * args.cols + tile.col0;
+    LoadRow<Input>(args.input, offset, tile.cols, values);
+    if (config.with_act) Apply(function, /*derivative=*/false, values);
+    if (config.with_dact) {
+      float factors[kBlockSize];
+      LoadRow<Input>(args.act_input, offset, tile.cols, factors);
+      Apply(function, /*derivative=*/true, factors);
+      for (int c = 0; c < kBlockSize; ++c) values[c] *= factors[c];
+    }
+    if (config.with_dbias) {
+      AddToSums(values, tile.cols, row % chunk_rows == 0,
+                args.dbias_workspace + row / chunk_rows * args.cols + tile.col0);
+    }
+    if (config.with_act || config.with_dact) {
+      for (float& value : values) value = Input::Decode(Input::Encode(value));
+    }
   }
 }
 
@@ -113,17 +156,28 @@ uint32_t AmaxBits(float value) {
   return magnitude > kFloatInfinity ? 0 : magnitude;
 }
 
-uint32_t RowAmaxBits(const float (&row)[kBlockSize]) {
-  uint32_t amax = 0;
-  for (float value : row) amax = std::max(amax, AmaxBits(value));
-  return amax;
+// The largest |value| of each of a tile's rows or columns, as bits.
+using Maxima = uint32_t[kBlockSize];
+
+void RowMaxima(const Tile& tile, Maxima& maxima) {
+  for (int r = 0; r < tile.rows; ++r) {
+    for (float value : tile.values[r]) maxima[r] = std::max(maxima[r], AmaxBits(value));
+  }
+}
+
+void ColumnMaxima(const Tile& tile, Maxima& maxima) {
+  for (int r = 0; r < tile.rows; ++r) {
+    for (int c = 0; c < kBlockSize; ++c) {
+      maxima[c] = std::max(maxima[c], AmaxBits(tile.values[r][c]));
+    }
+  }
 }
 
 template <typename Fp8>
-void QuantizeRows(const Tile& tile, const KernelArgs& args, const ScaleLayout& layout) {
+void QuantizeRows(const Tile& tile, const Maxima& maxima, const KernelArgs& args,
+                  const ScaleLayout& layout) {
   for (int r = 0; r < tile.rows; ++r) {
-    const float amax = numerics::BitsToFloat(RowAmaxBits(tile.values[r]));
-    const uint8_t scale = numerics::BlockScale(amax, Fp8::kDType);
+    const uint8_t scale = numerics::BlockScale(numerics::BitsToFloat(maxima[r]), Fp8::kDType);
     const float inverse = numerics::InverseScale(scale);
     args.rowwise_scale_inv.data[layout.Index(tile.row0 + r, tile.col0)] = scale;
     uint8_t codes[kBlockSize];
@@ -133,16 +187,11 @@ void QuantizeRows(const Tile& tile, const KernelArgs& args, const ScaleLayout& l
 }
 
 template <typename Fp8>
-void QuantizeColumns(const Tile& tile, const KernelArgs& args, const ScaleLayout& layout) {
-  uint32_t amax_bits[kBlockSize] = {};
-  for (int r = 0; r < tile.rows; ++r) {
-    for (int c = 0; c < kBlockSize; ++c) {
-      amax_bits[c] = std::max(amax_bits[c], AmaxBits(tile.values[r][c]));
-    }
-  }
+void QuantizeColumns(const Tile& tile, const Maxima& maxima, const KernelArgs& args,
+                     const ScaleLayout& layout) {
   float inverse[kBlockSize] = {};
   for (int c = 0; c < tile.cols; ++c) {
-    const uint8_t scale = numerics::BlockScale(numerics::BitsToFloat(amax_bits[c]), Fp8::kDType);
+    const uint8_t scale = numerics::BlockScale(numerics::BitsToFloat(maxima[c]), Fp8::kDType);
     inverse[c] = numerics::InverseScale(scale);
     args.columnwise_scale_inv.data[layout.Index(tile.row0, tile.col0 + c)] = scale;
   }
@@ -151,6 +200,13 @@ void QuantizeColumns(const Tile& tile, const KernelArgs& args, const ScaleLayout
     for (int c = 0; c < kBlockSize; ++c) codes[c] = Fp8::Encode(tile.values[r][c] * inverse[c]);
     std::memcpy(args.columnwise_data + (tile.row0 + r) * args.cols + tile.col0, codes, tile.cols);
   }
+}
+
+// The largest of them; with 2-D blocks it becomes everyone's.
+uint32_t Reduce(Maxima& maxima, bool use_2d_blocks) {
+  const uint32_t maximum = *std::max_element(maxima, maxima + kBlockSize);
+  if (use_2d_blocks) std::fill_n(maxima, kBlockSize, maximum);
+  return maximum;
 }
 
 // The same maximum of the bits as signed integers that the device takes atomically.
@@ -165,6 +221,21 @@ void ZeroSwizzledPadding(const ScaleView& scales) {
   std::memset(scales.data, 0, static_cast<size_t>(scales.rows * scales.cols));
 }
 
+// The sums of one tile's width of columns at a time.
+template <typename Output>
+void ReduceColumns(const float* workspace, int64_t rows, int64_t cols, void* dbias) {
+  for (int64_t col0 = 0; col0 < cols; col0 += kBlockSize) {
+    const int count = static_cast<int>(std::min<int64_t>(kBlockSize, cols - col0));
+    float sums[kBlockSize] = {};
+    for (int64_t row = 0; row < rows; ++row) {
+      const float* const from = workspace + row * cols + col0;
+      for (int c = 0; c < count; ++c) sums[c] += from[c];
+    }
+    auto* const to = static_cast<typename Output::Storage*>(dbias) + col0;
+    for (int c = 0; c < count; ++c) to[c] = Output::Encode(sums[c]);
+  }
+}
+
 template <typename Input, typename Fp8>
 void QuantizeTiles(const QuantizeConfig& config, const KernelArgs& args) {
   const ScaleLayout rowwise(args.rowwise_scale_inv, /*colwise=*/false, config.swizzled, args.rows,
@@ -177,13 +248,18 @@ void QuantizeTiles(const QuantizeConfig& config, const KernelArgs& args) {
     tile.rows = static_cast<int>(std::min<int64_t>(kBlockSize, args.rows - tile.row0));
     for (tile.col0 = 0; tile.col0 < args.cols; tile.col0 += kBlockSize) {
       tile.cols = static_cast<int>(std::min<int64_t>(kBlockSize, args.cols - tile.col0));
-      Load<Input>(args, tile);
-      if (config.rowwise) QuantizeRows<Fp8>(tile, args, rowwise);
-      if (config.colwise) QuantizeColumns<Fp8>(tile, args, colwise);
-      if (config.with_amax) {
-        for (int r = 0; r < tile.rows; ++r) {
-          amax_bits = std::max(amax_bits, RowAmaxBits(tile.values[r]));
-        }
+      Load<Input>(config, args, tile);
+      if (config.rowwise) {
+        Maxima maxima = {};
+        RowMaxima(tile, maxima);
+        amax_bits = std::max(amax_bits, Reduce(maxima, config.use_2d_quantization));
+        QuantizeRows<Fp8>(tile, maxima, args, rowwise);
+      }
+      if (config.colwise) {
+        Maxima maxima = {};
+        ColumnMaxima(tile, maxima);
+        amax_bits = std::max(amax_bits, Reduce(maxima, config.use_2d_quantization));
+        QuantizeColumns<Fp8>(tile, maxima, args, colwise);
       }
     }
   }
@@ -193,7 +269,8 @@ void QuantizeTiles(const QuantizeConfig& config, const KernelArgs& args) {
 }  // namespace
 
 void Quantize(const QuantizeConfig& config, const KernelArgs& args) {
-  if (args.noop != nullptr && *args.noop == 1.0f) return;
+  const bool is_cast = !config.with_act && !config.with_dact && !config.with_dbias;
+  if (is_cast && args.noop != nullptr && *args.noop == 1.0f) return;
   if (config.swizzled) {
     if (config.rowwise) ZeroSwizzledPadding(args.rowwise_scale_inv);
     if (config.colwise) ZeroSwizzledPadding(args.columnwise_scale_inv);
@@ -204,15 +281,8 @@ void Quantize(const QuantizeConfig& config, const KernelArgs& args) {
 }
 
 void ReduceDbias(const float* workspace, int64_t rows, int64_t cols, void* dbias, DType dtype) {
-  WithType(dtype, [&](auto type) {
-    using Output = decltype(type);
-    auto* output = static_cast<typename Output::Storage*>(dbias);
-    for (int64_t col = 0; col < cols; ++col) {
-      float sum = 0.0f;
-      for (int64_t row = 0; row < rows; ++row) sum += workspace[row * cols + col];
-      output[col] = Output::Encode(sum);
-    }
-  });
+  WithType(dtype,
+           [&](auto output) { ReduceColumns<decltype(output)>(workspace, rows, cols, dbias); });
 }
 
 void Dequantize(const DequantizeArgs& args) {

@@ -3,15 +3,21 @@
 #ifndef CUTEDSL_QUANT_COMMON_REFERENCE_REFERENCE_H_
 #define CUTEDSL_QUANT_COMMON_REFERENCE_REFERENCE_H_
 
+#include <cstdint>
+
 #include "common/dequantize_args.h"
 #include "cutedsl_quant/config.h"
 #include "cutedsl_quant/kernel_provider.h"
+#include "cutedsl_quant/tensor.h"
 
 namespace cutedsl_quant {
 namespace reference {
 
-// A plain cast: configurations with a fusion or 2-D blocks are not served. All pointers are host
-// memory.
+// All pointers are host memory.
+
+// Serves every legal configuration, and plain casts with 2-D blocks. With column sums, writes one
+// row of args.dbias_workspace for every numerics::DbiasChunkRows rows of the input. args.noop is
+// read by plain casts only.
 void Quantize(const QuantizeConfig& config, const KernelArgs& args);
 
 // dbias[col] = sum of `rows` x `cols` partial sums over the rows, from the first to the last,

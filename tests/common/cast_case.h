@@ -114,7 +114,8 @@ inline ScaleBuffer ExactScales(bool colwise, int64_t m, int64_t n) {
 
 // Bytes that the call must not write keep kPoison.
 inline ExpectedDirection Oracle(const std::vector<float>& x, int64_t m, int64_t n, DType fp8_dtype,
-                                bool colwise, bool swizzled, ScaleBuffer buffer) {
+                                bool colwise, bool swizzled, ScaleBuffer buffer,
+                                bool square_blocks = false) {
   const bool e4m3 = fp8_dtype == DType::kFloat8E4M3;
   const float max_reciprocal = static_cast<float>(1.0 / (e4m3 ? 448.0 : 57344.0));
   const int64_t lines = colwise ? n : m;   // one row or column of blocks each
@@ -129,9 +130,13 @@ inline ExpectedDirection Oracle(const std::vector<float>& x, int64_t m, int64_t 
   for (int64_t line = 0; line < lines; ++line) {
     for (int64_t block = 0; block < blocks; ++block) {
       const int64_t end = std::min(length, block * 32 + 32);
+      const int64_t first_line = square_blocks ? line / 32 * 32 : line;
+      const int64_t end_line = square_blocks ? std::min(lines, first_line + 32) : line + 1;
       float amax = 0;
-      for (int64_t i = block * 32; i < end; ++i)
-        amax = MaxIgnoringNan(amax, std::fabs(x[at(line, i)]));
+      for (int64_t l = first_line; l < end_line; ++l) {
+        for (int64_t i = block * 32; i < end; ++i)
+          amax = MaxIgnoringNan(amax, std::fabs(x[at(l, i)]));
+      }
       const uint8_t scale =
           __nv_cvt_float_to_e8m0(amax * max_reciprocal, __NV_SATFINITE, cudaRoundPosInf);
       scales[line * blocks + block] = scale;

@@ -1,5 +1,8 @@
-// Casts of host tensors through the public API against an oracle made of cuda_fp8.h functions
-// (cast_case.h).
+// The CPU reference against an oracle made of cuda_fp8.h functions (cast_case.h): casts through the
+// public API, fusions as a backend is called, with the element-wise functions that have a test of
+// their own.
+#include "common/reference/reference.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +10,9 @@
 #include <limits>
 #include <vector>
 
+#include "common/activations.h"
+#include "cutedsl_quant/config.h"
+#include "cutedsl_quant/kernel_provider.h"
 #include "cutedsl_quant/quantize.h"
 #include "tests/common/cast_case.h"
 
@@ -38,20 +44,15 @@ void ExpectSameBytes(const char* what, const std::vector<uint8_t>& actual,
                 << int{expected[i]};
 }
 
-// Casts `bytes` and compares all that was written, and that nothing else was.
-void ExpectCastMatchesOracle(const QuantizeConfig& config, const Shape& shape,
-                             std::vector<uint8_t> bytes, bool exact_scales) {
-  HostOutput output(config, shape, exact_scales);
-  const Tensor input = HostTensor(bytes.data(), config.dtype, shape);
-  Quantize(input, output.tensor, {}, nullptr);
-
-  const int64_t m = input.rows();
-  const int64_t n = input.cols();
-  const std::vector<float> values = Decode(bytes, config.dtype);
+// Compares all that a call has written, and that nothing else was, with a cast of `values`.
+void ExpectCastOf(const std::vector<float>& values, const QuantizeConfig& config,
+                  HostOutput& output) {
+  const int64_t m = output.view.rows();
+  const int64_t n = output.view.cols();
   EXPECT_TRUE(output.guards_intact());
   if (config.rowwise) {
     const auto expected = Oracle(values, m, n, config.fp8_dtype, /*colwise=*/false, config.swizzled,
-                                 output.rowwise_buffer);
+                                 output.rowwise_buffer, config.use_2d_quantization);
     ExpectSameBytes("rowwise data", output.rowwise_data.contents(), expected.data);
     ExpectSameBytes("rowwise scales", output.rowwise_scales.contents(), expected.scales);
   } else {
@@ -59,13 +60,23 @@ void ExpectCastMatchesOracle(const QuantizeConfig& config, const Shape& shape,
   }
   if (config.colwise) {
     const auto expected = Oracle(values, m, n, config.fp8_dtype, /*colwise=*/true, config.swizzled,
-                                 output.colwise_buffer);
+                                 output.colwise_buffer, config.use_2d_quantization);
     ExpectSameBytes("colwise data", output.colwise_data.contents(), expected.data);
     ExpectSameBytes("colwise scales", output.colwise_scales.contents(), expected.scales);
   } else {
     EXPECT_TRUE(output.colwise_data.untouched() && output.colwise_scales.untouched());
   }
   EXPECT_EQ(output.amax, config.with_amax ? AmaxOf(values) : 0);
+}
+
+// Casts `bytes` and compares with the oracle.
+void ExpectCastMatchesOracle(const QuantizeConfig& config, const Shape& shape,
+                             std::vector<uint8_t> bytes, bool exact_scales) {
+  HostOutput output(config, shape, exact_scales);
+  const Tensor input = HostTensor(bytes.data(), config.dtype, shape);
+  Quantize(input, output.tensor, {}, nullptr);
+
+  ExpectCastOf(Decode(bytes, config.dtype), config, output);
 }
 
 // Catches a configuration that writes something else, too much or too little on any kind of edge:
@@ -216,6 +227,227 @@ TEST(ReferenceTest, NoopIsExactlyOne) {
       Quantize(HostTensor(bytes.data(), config.dtype, shape), output.tensor, options, nullptr);
       EXPECT_EQ(output.untouched() && output.amax == 0, value == 1.0f)
           << config.Name() << " " << value;
+    }
+  }
+}
+
+int64_t ChunkRows(const QuantizeConfig& config) { return config.with_dact ? 64 : 128; }
+int64_t WorkspaceRows(const QuantizeConfig& config, int64_t m) {
+  return (m + ChunkRows(config) - 1) / ChunkRows(config);
+}
+
+// A call as a backend gets it.
+void CallReference(const QuantizeConfig& config, const std::vector<uint8_t>& input,
+                   const std::vector<uint8_t>& act_input, HostOutput& output, float* workspace,
+                   const float* noop) {
+  const auto scales = [](const Tensor& tensor) {
+    return ScaleView{static_cast<uint8_t*>(tensor.data), tensor.rows(), tensor.cols()};
+  };
+  KernelArgs args;
+  args.rows = output.view.rows();
+  args.cols = output.view.cols();
+  args.input = input.data();
+  args.act_input = config.with_dact ? act_input.data() : nullptr;
+  args.rowwise_data = static_cast<uint8_t*>(output.tensor.rowwise_data.data);
+  args.rowwise_scale_inv = scales(output.tensor.rowwise_scale_inv);
+  args.columnwise_data = static_cast<uint8_t*>(output.tensor.columnwise_data.data);
+  args.columnwise_scale_inv = scales(output.tensor.columnwise_scale_inv);
+  args.amax = config.with_amax ? &output.amax : nullptr;
+  args.dbias_workspace = config.with_dbias ? workspace : nullptr;
+  args.dbias_workspace_rows = config.with_dbias ? WorkspaceRows(config, args.rows) : 0;
+  args.noop = noop;
+  reference::Quantize(config, args);
+}
+
+// What a fusion makes of an input.
+struct Fused {
+  std::vector<float> values;     // what is cast
+  std::vector<float> workspace;  // sums of columns, from the first row of a chunk to its last
+};
+
+Fused Fuse(const QuantizeConfig& config, const std::vector<uint8_t>& input,
+           const std::vector<uint8_t>& act_input, int64_t m, int64_t n) {
+  const numerics::ActivationFunction function(config.activation);
+  const std::vector<float> act_values = Decode(act_input, config.dtype);
+  Fused fused{Decode(input, config.dtype), std::vector<float>(WorkspaceRows(config, m) * n)};
+  for (int64_t i = 0; i < m * n; ++i) {
+    float& value = fused.values[i];
+    if (config.with_act) value = function(value);
+    if (config.with_dact) value *= function(act_values[i]);
+    fused.workspace[i / n / ChunkRows(config) * n + i % n] += value;
+    if (config.with_act || config.with_dact) {
+      uint8_t bytes[4];
+      StoreElement(value, config.dtype, bytes);
+      value = LoadElement(bytes, config.dtype);
+    }
+  }
+  return fused;
+}
+
+// Catches a fusion that is done twice, not at all or in the wrong order with the rounding, the
+// maximum and the sums; one that noop stops; sums of the wrong rows, and sums where none are asked
+// for.
+TEST(ReferenceTest, EveryFusionOnEveryShape) {
+  uint32_t seed = 0;
+  int configs = 0;
+  for (const QuantizeConfig& config : AllLegalConfigs()) {
+    if (!config.with_act && !config.with_dact && !config.with_dbias) continue;
+    ++configs;
+    for (const Shape& shape :
+         {Shape{1, 1}, Shape{33, 47}, Shape{130, 97}, Shape{1, 300}, Shape{300, 1}}) {
+      SCOPED_TRACE(config.Name() + " on " + testing::PrintToString(shape));
+      HostOutput output(config, shape, /*exact_scales=*/false);
+      const int64_t m = output.view.rows();
+      const int64_t n = output.view.cols();
+      const std::vector<uint8_t> input = RandomElements(m * n, config.dtype, ++seed);
+      const std::vector<uint8_t> act_input = RandomElements(m * n, config.dtype, ++seed);
+      const Fused expected = Fuse(config, input, act_input, m, n);
+
+      GuardedBytes workspace(expected.workspace.size() * sizeof(float));
+      const float noop = 1;  // not for fusions
+      CallReference(config, input, act_input, output, reinterpret_cast<float*>(workspace.data()),
+                    &noop);
+      ExpectCastOf(expected.values, config, output);
+      EXPECT_TRUE(workspace.guards_intact());
+      if (!config.with_dbias) {
+        EXPECT_TRUE(workspace.untouched());
+        continue;
+      }
+      const std::vector<float> sums = Decode(workspace.contents(), DType::kFloat32);
+      for (size_t i = 0; i < sums.size(); ++i) {
+        ASSERT_TRUE(sums[i] == expected.workspace[i] ||
+                    (std::isnan(sums[i]) && std::isnan(expected.workspace[i])))
+            << i << ": " << sums[i] << ", expected " << expected.workspace[i];
+      }
+    }
+  }
+  EXPECT_EQ(configs, 1152);
+}
+
+// Elements and what becomes of them, in a block that is scaled by 1.
+struct GoldenFusion {
+  Activation activation;
+  std::vector<float> input;
+  std::vector<float> act_input;  // of derivatives
+  std::vector<uint8_t> data;
+};
+
+// Catches a reference and an oracle that are wrong in the same way: these bytes were written down
+// by hand.
+TEST(ReferenceTest, GoldenFusions) {
+  const GoldenFusion cases[] = {
+      {Activation::kRelu, {448, 1, -448, -0.0f, kNan}, {}, {0x7e, 0x38, 0x00, 0x00, 0x00}},
+      {Activation::kSRelu, {20, -20, 1, -0.0f, kNan}, {}, {0x7c, 0x00, 0x38, 0x00, 0x00}},
+      {Activation::kSilu, {448, -448, 0, -0.0f, kNan}, {}, {0x7e, 0x80, 0x00, 0x80, 0x7f}},
+      {Activation::kDRelu,
+       {448, 448, -1, -1, -1, kNan, kNan},
+       {1, -1, 2, -0.0f, kNan, 1, -1},
+       {0x7e, 0x00, 0xb8, 0x80, 0x80, 0x7f, 0x7f}},
+      {Activation::kDSRelu, {112, 0.5f, 1, 1}, {2, 1, -1, kNan}, {0x7e, 0x38, 0x00, 0x00}},
+      // The square is 2^-10 above the middle of two FP8 values, which bf16 drops.
+      {Activation::kSRelu, {20, 1.03125f}, {}, {0x7c, 0x38}},
+      {Activation::kDGelu, {448, 2}, {100, 0}, {0x7e, 0x38}},
+  };
+  for (const GoldenFusion& golden : cases) {
+    QuantizeConfig config;
+    config.rowwise = true;
+    config.activation = golden.activation;
+    config.with_dact = !golden.act_input.empty();
+    config.with_act = !config.with_dact;
+    std::vector<uint8_t> bytes[2];
+    for (const std::vector<float>* values : {&golden.input, &golden.act_input}) {
+      std::vector<uint8_t>& to = bytes[values == &golden.act_input];
+      to.resize(32 * 2);
+      for (size_t i = 0; i < values->size(); ++i) {
+        StoreElement((*values)[i], config.dtype, &to[i * 2]);
+      }
+    }
+    HostOutput output(config, {1, 32}, false);
+    CallReference(config, bytes[0], bytes[1], output, nullptr, nullptr);
+    SCOPED_TRACE(ActivationName(golden.activation));
+    EXPECT_EQ(output.rowwise_scales.data()[0], 0x7f);
+    for (size_t i = 0; i < golden.data.size(); ++i) {
+      EXPECT_EQ(output.rowwise_data.data()[i], golden.data[i]) << i;
+    }
+  }
+}
+
+// dbias of a call whose activation input is `factor` everywhere.
+std::vector<uint8_t> DbiasOf(const QuantizeConfig& config, const std::vector<float>& grad,
+                             float factor, int64_t m, int64_t n) {
+  const int64_t element = ElementBytes(config.dtype);
+  std::vector<uint8_t> bytes[2] = {std::vector<uint8_t>(m * n * element),
+                                   std::vector<uint8_t>(m * n * element)};
+  for (int64_t i = 0; i < m * n; ++i) {
+    StoreElement(grad[i], config.dtype, &bytes[0][i * element]);
+    StoreElement(factor, config.dtype, &bytes[1][i * element]);
+  }
+  HostOutput output(config, {m, n}, false);
+  const int64_t chunks = WorkspaceRows(config, m);
+  std::vector<float> workspace(chunks * n, kNan);
+  CallReference(config, bytes[0], bytes[1], output, workspace.data(), nullptr);
+  GuardedBytes dbias(n * element);
+  reference::ReduceDbias(workspace.data(), chunks, n, dbias.data(), config.dtype);
+  EXPECT_TRUE(dbias.guards_intact());
+  return dbias.contents();
+}
+
+// Catches a row or a chunk that is counted twice or not at all, a sum that is rounded on the way,
+// and one of rounded products. All sums are exact in fp32, whatever their order.
+TEST(ReferenceTest, DbiasOfExactSums) {
+  std::mt19937 random(5);
+  for (DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+    for (bool with_dact : {false, true}) {
+      for (int64_t m : {1, 63, 64, 65, 128, 129, 300}) {
+        for (int64_t n : {1, 31, 33, 64}) {
+          QuantizeConfig config;
+          config.dtype = dtype;
+          config.rowwise = config.with_dbias = true;
+          config.with_dact = with_dact;
+          config.activation = with_dact ? Activation::kDSRelu : Activation::kNone;
+          // Products of two numbers of 6 bits have 12, more than fp16 and bf16.
+          const float factor = 61.0f / 16;
+          std::vector<float> grad(m * n);
+          std::vector<double> sums(n);
+          for (int64_t i = 0; i < m * n; ++i) {
+            grad[i] = static_cast<float>(static_cast<int>(random() % 128) - 64) / 16;
+            sums[i % n] += grad[i] * (with_dact ? 2 * factor : 1);
+          }
+          std::vector<uint8_t> expected(n * ElementBytes(dtype));
+          for (int64_t i = 0; i < n; ++i) {
+            StoreElement(static_cast<float>(sums[i]), dtype, &expected[i * ElementBytes(dtype)]);
+          }
+          EXPECT_EQ(DbiasOf(config, grad, factor, m, n), expected)
+              << config.Name() << " on " << m << " x " << n;
+        }
+      }
+    }
+  }
+}
+
+// Catches what is left in dbias of an input without rows.
+TEST(ReferenceTest, DbiasOfNoRowsIsZero) {
+  for (DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+    GuardedBytes dbias(70 * ElementBytes(dtype));
+    reference::ReduceDbias(nullptr, 0, 70, dbias.data(), dtype);
+    EXPECT_EQ(dbias.contents(), std::vector<uint8_t>(70 * ElementBytes(dtype)));
+    EXPECT_TRUE(dbias.guards_intact());
+  }
+}
+
+// Catches blocks of another extent than 32x32 or on another grid, scales that are missing in some
+// row or column of a block, and elements that are cast with another scale than the one stored.
+TEST(ReferenceTest, SquareBlocks) {
+  uint32_t seed = 0;
+  for (QuantizeConfig config : CastConfigs()) {
+    config.use_2d_quantization = true;
+    for (const Shape& shape :
+         {Shape{1, 1}, Shape{33, 47}, Shape{130, 97}, Shape{1, 300}, Shape{300, 1}}) {
+      SCOPED_TRACE(config.Name() + " on " + testing::PrintToString(shape));
+      HostOutput output(config, shape, /*exact_scales=*/false);
+      const std::vector<uint8_t> input = RandomElements(output.view.size(), config.dtype, ++seed);
+      CallReference(config, input, {}, output, nullptr, nullptr);
+      ExpectCastOf(Decode(input, config.dtype), config, output);
     }
   }
 }
