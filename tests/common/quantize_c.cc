@@ -1,7 +1,8 @@
-// Quantize and Dequantize of host matrices under C names, for test_reference_oracle.py.
+// The functions of quantize.h on host matrices under C names, for test_reference_oracle.py.
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "cutedsl_quant/config.h"
 #include "cutedsl_quant/quantize.h"
@@ -31,6 +32,41 @@ Tensor Scalar(float* value) {
   return {value, DType::kFloat32, Device{}, {1}};
 }
 
+// What the configuration takes besides its output.
+struct Inputs {
+  Tensor input;
+  Tensor act_input;
+  Tensor noop;
+};
+
+void Call(const QuantizeConfig& config, const Inputs& inputs, const QuantizedTensor& output) {
+  if (config.with_act) {
+    QuantizeActivation(config.activation, inputs.input, output, nullptr);
+  } else if (config.with_dact) {
+    QuantizeDActivation(config.activation, inputs.input, inputs.act_input, output, nullptr);
+  } else {
+    Quantize(inputs.input, output, {inputs.noop}, nullptr);
+  }
+}
+
+// Twice: the first call says what the workspace has to be.
+void CallWithDbias(const QuantizeConfig& config, const Inputs& inputs,
+                   const QuantizedTensor& output, const Tensor& dbias) {
+  Tensor workspace;
+  const auto call = [&] {
+    if (config.with_dact) {
+      QuantizeDbiasDActivation(config.activation, inputs.input, inputs.act_input, output, dbias,
+                               &workspace, nullptr);
+    } else {
+      QuantizeDbias(inputs.input, output, dbias, &workspace, nullptr);
+    }
+  };
+  call();
+  std::vector<float> sums(workspace.size());
+  workspace.data = sums.data();
+  call();
+}
+
 template <typename Function>
 const char* MessageOf(Function function) {
   static thread_local std::string message;
@@ -46,9 +82,10 @@ const char* MessageOf(Function function) {
 }  // namespace
 
 // Both return null, or the message of what was thrown.
-extern "C" const char* TestQuantize(uint32_t config_id, Matrix input, Matrix rowwise_data,
-                                    Matrix rowwise_scale_inv, Matrix columnwise_data,
-                                    Matrix columnwise_scale_inv, float* amax, float* noop) {
+extern "C" const char* TestQuantize(uint32_t config_id, Matrix input, Matrix act_input,
+                                    Matrix rowwise_data, Matrix rowwise_scale_inv,
+                                    Matrix columnwise_data, Matrix columnwise_scale_inv,
+                                    float* amax, Matrix dbias, float* noop) {
   return MessageOf([=] {
     const QuantizeConfig config = QuantizeConfig::FromId(config_id).value();
     QuantizedTensor output;
@@ -58,7 +95,9 @@ extern "C" const char* TestQuantize(uint32_t config_id, Matrix input, Matrix row
     output.columnwise_scale_inv = View(columnwise_scale_inv, DType::kFloat8E8M0);
     output.amax = Scalar(amax);
     output.swizzled_scales = config.swizzled;
-    cutedsl_quant::Quantize(View(input, config.dtype), output, {Scalar(noop)}, nullptr);
+    const Inputs inputs = {View(input, config.dtype), View(act_input, config.dtype), Scalar(noop)};
+    config.with_dbias ? CallWithDbias(config, inputs, output, View(dbias, config.dtype))
+                      : Call(config, inputs, output);
   });
 }
 
