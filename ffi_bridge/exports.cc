@@ -16,6 +16,7 @@
 #include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/function.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 #include <optional>
@@ -169,6 +170,57 @@ void QuantizeExport(ffi::TensorView input, OptionalTensor rowwise_data,
   WithErrorsTranslated([&] { Quantize(in, out, options, ToStream(stream, in.device)); });
 }
 
+// The function called `name`, as in configurations: "gelu", "dgelu", ...
+Activation ParseActivation(const ffi::String& name) {
+  for (int value = 0; value <= static_cast<int>(Activation::kDSRelu); ++value) {
+    const auto activation = static_cast<Activation>(value);
+    if (name == ActivationName(activation) && activation != Activation::kNone) return activation;
+  }
+  TVM_FFI_THROW(ValueError) << "activation is \"" << name
+                            << "\"; relu, gelu, silu, qgelu, srelu and, with act_input, drelu, "
+                               "dgelu, dsilu, dqgelu and dsrelu are accepted";
+  TVM_FFI_UNREACHABLE();
+}
+
+// quantize with a fusion: an activation (forward without act_input, a derivative with it), column
+// sums into dbias, or both of a derivative and column sums. Returns the shape of the float32
+// workspace that a call with dbias needs; one that is given none only does that, unless the shape
+// has no elements. Otherwise the shape is that of the workspace given, or empty.
+ffi::Shape QuantizeFusedExport(ffi::TensorView input, OptionalTensor act_input,
+                               ffi::Optional<ffi::String> activation, OptionalTensor rowwise_data,
+                               OptionalTensor rowwise_scale_inv, OptionalTensor columnwise_data,
+                               OptionalTensor columnwise_scale_inv, OptionalTensor amax,
+                               OptionalTensor dbias, OptionalTensor workspace,
+                               ffi::Optional<ffi::String> fp8_dtype, bool swizzled,
+                               ffi::AnyView stream) {
+  const auto wide = [](const char* name, const OptionalTensor& view) {
+    return ToTensor({std::string("Quantize: ") + name, kWideTypes, {}, DType::kBFloat16}, view);
+  };
+  const Tensor in = wide("input", input);
+  const Tensor act_in = wide("act_input", act_input);
+  const Tensor sums = wide("dbias", dbias);
+  Tensor scratch = ToTensor({"Quantize: workspace", kFloatType, {}, {}}, workspace);
+  QuantizedTensor out =
+      ToQuantized("Quantize: output.", {rowwise_data, rowwise_scale_inv, columnwise_data,
+                                        columnwise_scale_inv, fp8_dtype, swizzled});
+  out.amax = ToTensor({"Quantize: output.amax", kFloatType, {}, {}}, amax);
+  const Stream to = ToStream(stream, in.device);
+  if (!activation.has_value() && (act_in.present() || !sums.present())) {
+    TVM_FFI_THROW(ValueError) << "Quantize: activation is None, which is accepted with dbias and "
+                                 "without act_input";
+  }
+  WithErrorsTranslated([&] {
+    if (!activation.has_value()) return QuantizeDbias(in, out, sums, &scratch, to);
+    const Activation function = ParseActivation(*activation);
+    if (sums.present()) {
+      return QuantizeDbiasDActivation(function, in, act_in, out, sums, &scratch, to);
+    }
+    if (act_in.present()) return QuantizeDActivation(function, in, act_in, out, to);
+    QuantizeActivation(function, in, out, to);
+  });
+  return ffi::Shape(scratch.shape, scratch.shape + std::max(scratch.ndim, 0));
+}
+
 void DequantizeExport(OptionalTensor rowwise_data, OptionalTensor rowwise_scale_inv,
                       OptionalTensor columnwise_data, OptionalTensor columnwise_scale_inv,
                       ffi::Optional<ffi::String> fp8_dtype, bool swizzled, ffi::TensorView output,
@@ -270,6 +322,7 @@ ffi::Array<ffi::String> RecentErrorsExport() {
 }  // namespace cutedsl_quant
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(quantize, cutedsl_quant::QuantizeExport)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(quantize_fused, cutedsl_quant::QuantizeFusedExport)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(dequantize, cutedsl_quant::DequantizeExport)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(empty, cutedsl_quant::EmptyExport)
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(stats, cutedsl_quant::StatsExport)

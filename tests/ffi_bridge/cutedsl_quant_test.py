@@ -100,6 +100,64 @@ def test_dequantize_is_the_oracle(dtype: str, swizzled: bool, rowwise: bool) -> 
     np.testing.assert_array_equal(_codes(y[numbers]), _codes(expected[numbers]))
 
 
+_EXACT = ("relu", "srelu")
+# activation, whether its derivative, whether with dbias
+_FUSIONS = [(None, False, True)] + [
+    (activation, derivative, with_dbias)
+    for activation in ("relu", "gelu", "silu", "qgelu", "srelu")
+    for derivative, with_dbias in ((False, False), (True, False), (True, True))
+]
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
+@pytest.mark.parametrize(("activation", "derivative", "with_dbias"), _FUSIONS)
+def test_fusions_are_the_oracle(
+    activation: str | None, derivative: bool, with_dbias: bool, dtype: str
+) -> None:
+    """An argument mixed up, a derivative for a function, or a workspace too small or not used."""
+    random = np.random.default_rng(3)
+    # Integers, whose sums are exact in any order; more rows than a row of the workspace holds.
+    x, act_input = random.integers(-8, 8, (2, 2, 100, 48)).astype(_DTYPES[dtype])
+    config = QuantizeConfig(
+        dtype,
+        rowwise=True,
+        colwise=True,
+        with_amax=True,
+        with_dbias=with_dbias,
+        with_dact=derivative,
+        with_act=activation is not None and not derivative,
+        activation=("d" if derivative else "") + (activation or "none"),
+    )
+    expected = reference.allocate(config, 200, 48, exact_scales=True)
+    reference.quantize(x, config, expected, act_input=act_input if derivative else None)
+    amax = np.zeros(1, np.float32)
+    dbias = np.full(48, 77, _DTYPES[dtype]) if with_dbias else None
+    q = cutedsl_quant.quantize(
+        x,
+        activation=activation,
+        act_input=act_input if derivative else None,
+        dbias=dbias,
+        amax=amax,
+    )
+    assert q.rowwise_data.shape == x.shape
+    exact = activation is None or activation in _EXACT
+    for name in ("rowwise_data", "columnwise_data", "rowwise_scale_inv", "columnwise_scale_inv"):
+        want, got = getattr(expected, name), _codes(getattr(q, name))
+        differing = np.mean(got.reshape(want.shape) != want)
+        assert differing <= (0 if exact else 1e-3), name
+    np.testing.assert_allclose(amax, expected.amax, rtol=0 if exact else 1e-6)
+    if with_dbias:
+        wide = (np.float32(dbias), np.float32(expected.dbias))
+        np.testing.assert_allclose(*wide, rtol=0 if exact else 1e-2, atol=0 if exact else 1e-5)
+
+
+def test_dbias_of_nothing_is_zero() -> None:
+    """Sums over no rows that keep what was in memory."""
+    dbias = np.full(32, 7, np.float32)
+    cutedsl_quant.quantize(np.zeros((0, 32), np.float32), dbias=dbias)
+    np.testing.assert_array_equal(dbias, np.zeros(32, np.float32))
+
+
 def test_directions_not_asked_for_are_none() -> None:
     """Nothing is computed or allocated for them."""
     x = np.ones((32, 32), np.float32)
@@ -194,6 +252,36 @@ _REFUSALS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         "input has type float64; float32, float16 and bfloat16",
     ),
     "integers": (lambda: cutedsl_quant.quantize(np.ones(4, np.int32)), ValueError, "input"),
+    "an unknown activation": (
+        lambda: cutedsl_quant.quantize(_ones(4, 4), activation="tanh"),
+        ValueError,
+        'activation is "tanh"; relu, gelu',
+    ),
+    "act_input without an activation": (
+        lambda: cutedsl_quant.quantize(_ones(4, 4), act_input=_ones(4, 4)),
+        ValueError,
+        "activation is None",
+    ),
+    "dbias with an activation": (
+        lambda: cutedsl_quant.quantize(_ones(4, 4), activation="gelu", dbias=_ones(4)),
+        ValueError,
+        "derivative is gelu",
+    ),
+    "act_input of another shape": (
+        lambda: cutedsl_quant.quantize(_ones(4, 4), activation="gelu", act_input=_ones(4, 8)),
+        ValueError,
+        r"act_input has shape \(4, 8\); the shape of grad is \(4, 4\)",
+    ),
+    "dbias of another type": (
+        lambda: cutedsl_quant.quantize(_ones(4, 4), dbias=np.ones(4, np.float16)),
+        ValueError,
+        "dbias has dtype float16",
+    ),
+    "noop with an activation": (
+        lambda: cutedsl_quant.quantize(_ones(4, 4), activation="gelu", noop=_ones(1)),
+        ValueError,
+        "noop is given",
+    ),
     "objects": (
         lambda: cutedsl_quant.quantize(np.array([None])),
         ValueError,

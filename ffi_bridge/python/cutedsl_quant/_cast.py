@@ -10,6 +10,7 @@ from cutedsl_quant._frameworks import Framework, framework_of
 from cutedsl_quant._library import library
 
 Fp8 = Literal["e4m3", "e5m2"]
+Activation = Literal["relu", "gelu", "silu", "qgelu", "srelu"]
 
 _FP8_TYPES = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
 _WIDE_TYPES = ("float32", "float16", "bfloat16")
@@ -48,12 +49,21 @@ def quantize(
     noop: Any | None = None,
     out: Quantized | None = None,
     stream: int | None = None,
+    *,
+    activation: Activation | None = None,
+    act_input: Any | None = None,
+    dbias: Any | None = None,
 ) -> Quantized:
     """Casts `x` to MXFP8: FP8 elements and a power-of-two scale for each block of 32.
 
     x: float32, float16 or bfloat16, any shape, contiguous; numpy, torch, or anything with DLPack.
-    amax: float32, shape (1,), on the device of x: raised to max |x|, never lowered.
-    noop: float32, shape (1,), on the device of x: when it is exactly 1 nothing is written.
+    activation: what is cast is activation(x); with act_input, an array like x, it is the gradient
+        x * activation'(act_input). For 16-bit types it is rounded to the type of x first.
+    dbias: the type of x, shape (N,): receives the sums over M of what is cast, added up in float32
+        before any rounding. Not together with an activation unless act_input is given.
+    amax: float32, shape (1,), on the device of x: raised to max |what is cast|, never lowered.
+    noop: float32, shape (1,), on the device of x: when it is exactly 1 nothing is written. For
+        plain casts: not together with activation or dbias.
     out: write here instead of into new arrays; then `rowwise`, `columnwise`, `fp8_dtype` and
         `swizzled` are `out`'s, and the scale arrays may be larger as in cutedsl_quant/quantize.h.
     stream: cudaStream_t as an integer; by default torch's current stream, or the default stream.
@@ -65,18 +75,32 @@ def quantize(
     framework = framework_of("quantize", "x", x)
     if out is None:
         out = _allocate(framework, x, rowwise, columnwise, fp8_dtype, swizzled)
-    library.quantize(
-        _read("quantize", "x", x),
+    outputs = [
         _write("quantize", "out.rowwise_data", out.rowwise_data),
         _write("quantize", "out.rowwise_scale_inv", out.rowwise_scale_inv),
         _write("quantize", "out.columnwise_data", out.columnwise_data),
         _write("quantize", "out.columnwise_scale_inv", out.columnwise_scale_inv),
         _write("quantize", "amax", amax),
-        _read("quantize", "noop", noop),
-        out.fp8_dtype,
-        out.swizzled,
-        framework.stream(x) if stream is None else stream,
+    ]
+    options = (out.fp8_dtype, out.swizzled, framework.stream(x) if stream is None else stream)
+    if activation is None and act_input is None and dbias is None:
+        library.quantize(
+            _read("quantize", "x", x), *outputs, _read("quantize", "noop", noop), *options
+        )
+        return out
+    if noop is not None:
+        raise ValueError("quantize: noop is given with activation or dbias; plain casts accept it")
+    inputs = (
+        _read("quantize", "x", x),
+        _read("quantize", "act_input", act_input),
+        activation if act_input is None or activation is None else "d" + activation,
     )
+    outputs.append(_write("quantize", "dbias", dbias))
+    shape = tuple(library.quantize_fused(*inputs, *outputs, None, *options))
+    if math.prod(shape) and dbias is not None:
+        workspace = framework.empty(shape, "float32", x)
+        library.quantize_fused(*inputs, *outputs, framework.write(workspace), *options)
+        framework.keep_until_done(workspace, stream)
     return out
 
 

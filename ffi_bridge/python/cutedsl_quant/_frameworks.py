@@ -28,6 +28,12 @@ class Framework(Protocol):
     def stream(self, array: Any) -> int | None:
         """The stream on which work on `array` is expected; None for the default."""
 
+    def keep_until_done(self, array: Any, stream: int | None) -> None:
+        """Keeps the memory of `array` from others until what was launched on `stream` is done.
+
+        `stream` is None if it is the one that the method `stream` names.
+        """
+
 
 _NUMPY_TYPES = {
     "float32": np.dtype(np.float32),
@@ -69,6 +75,9 @@ class _Numpy:
     def stream(self, array: np.ndarray) -> None:
         return None
 
+    def keep_until_done(self, array: np.ndarray, stream: int | None) -> None:
+        pass  # work on the host is done
+
 
 class _Torch:
     def read(self, array: Any) -> Any:
@@ -87,6 +96,12 @@ class _Torch:
         torch = sys.modules["torch"]
         return torch.cuda.current_stream(array.device).cuda_stream if array.is_cuda else None
 
+    def keep_until_done(self, array: Any, stream: int | None) -> None:
+        # Memory of the current stream is given out again in its order anyway.
+        if stream is not None and array.is_cuda:
+            torch = sys.modules["torch"]
+            array.record_stream(torch.cuda.ExternalStream(stream, device=array.device))
+
 
 class _Dlpack:
     """Everything else; what is returned are TVM-FFI tensors, which speak DLPack too."""
@@ -102,6 +117,9 @@ class _Dlpack:
 
     def stream(self, array: Any) -> None:
         return None  # DLPack hands over on the default stream
+
+    def keep_until_done(self, array: tvm_ffi.Tensor, stream: int | None) -> None:
+        pass  # it is freed by cudaFree, which waits
 
 
 _NUMPY, _TORCH, _DLPACK = _Numpy(), _Torch(), _Dlpack()
