@@ -236,6 +236,21 @@ void ReduceColumns(const float* workspace, int64_t rows, int64_t cols, void* dbi
   }
 }
 
+// Calls function(compact, swizzled) with the two places of every scale.
+template <typename Function>
+void ForEachScale(const SwizzleArgs& args, Function function) {
+  const ScaleLayout compact(args.compact, args.colwise, /*swizzled=*/false, args.rows, args.cols);
+  const ScaleLayout swizzled(args.swizzled, args.colwise, /*swizzled=*/true, args.rows, args.cols);
+  const int64_t row_step = args.colwise ? kBlockSize : 1;
+  const int64_t col_step = args.colwise ? 1 : kBlockSize;
+  for (int64_t row = 0; row < args.rows; row += row_step) {
+    for (int64_t col = 0; col < args.cols; col += col_step) {
+      function(args.compact.data[compact.Index(row, col)],
+               args.swizzled.data[swizzled.Index(row, col)]);
+    }
+  }
+}
+
 template <typename Input, typename Fp8>
 void QuantizeTiles(const QuantizeConfig& config, const KernelArgs& args) {
   const ScaleLayout rowwise(args.rowwise_scale_inv, /*colwise=*/false, config.swizzled, args.rows,
@@ -300,6 +315,15 @@ void Dequantize(const DequantizeArgs& args) {
       }
     }
   });
+}
+
+void SwizzleScales(const SwizzleArgs& args) {
+  ZeroSwizzledPadding(args.swizzled);
+  ForEachScale(args, [](const uint8_t& compact, uint8_t& swizzled) { swizzled = compact; });
+}
+
+void UnswizzleScales(const SwizzleArgs& args) {
+  ForEachScale(args, [](uint8_t& compact, const uint8_t& swizzled) { compact = swizzled; });
 }
 
 }  // namespace reference

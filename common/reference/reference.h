@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "common/dequantize_args.h"
+#include "common/swizzle_args.h"
 #include "cutedsl_quant/config.h"
 #include "cutedsl_quant/kernel_provider.h"
 #include "cutedsl_quant/tensor.h"
@@ -25,6 +26,11 @@ void Quantize(const QuantizeConfig& config, const KernelArgs& args);
 void ReduceDbias(const float* workspace, int64_t rows, int64_t cols, void* dbias, DType dtype);
 
 void Dequantize(const DequantizeArgs& args);
+
+// Writes all of args.swizzled, zeros into its padding.
+void SwizzleScales(const SwizzleArgs& args);
+// Writes the valid region of args.compact.
+void UnswizzleScales(const SwizzleArgs& args);
 
 }  // namespace reference
 }  // namespace cutedsl_quant
