@@ -312,6 +312,39 @@ void CheckDbias(const QuantizeRequest& request, const char* input_name, Quantize
   args.dbias_workspace = static_cast<float*>(workspace.data);
 }
 
+// ---- The arguments of functions that rearrange scales.
+
+void CheckLayout(const char* function, const char* name, const QuantizedTensor& tensor,
+                 bool swizzled) {
+  if (tensor.swizzled_scales == swizzled) return;
+  constexpr const char* kNames[] = {"compact", "swizzled"};
+  Fail(function, name, " has ", kNames[!swizzled], " scales; ", kNames[swizzled],
+       " ones are accepted");
+}
+
+// One of the data tensors, which all have the shape that the scales belong to.
+const Tensor& CheckData(const char* function, const QuantizedTensor& input,
+                        const QuantizedTensor& output) {
+  const struct {
+    const char* name;
+    const Tensor& data;
+  } candidates[] = {{kInputRowwise.data_name, input.rowwise_data},
+                    {kInputColumnwise.data_name, input.columnwise_data},
+                    {kOutputRowwise.data_name, output.rowwise_data},
+                    {kOutputColumnwise.data_name, output.columnwise_data}};
+  const auto* first = &candidates[0];
+  for (const auto& candidate : candidates) {
+    if (!candidate.data.present()) continue;
+    CheckShape(function, candidate.name, candidate.data);
+    if (!first->data.present()) first = &candidate;
+    CheckSameShape(function, candidate.name, candidate.data, first->name, first->data);
+  }
+  if (!first->data.present()) {
+    Fail(function, "neither input nor output has data; the shape of one is needed");
+  }
+  return first->data;
+}
+
 }  // namespace
 
 QuantizeCall CheckQuantize(const QuantizeRequest& request) {
@@ -361,6 +394,49 @@ DequantizeArgs CheckDequantize(const char* function, const QuantizedTensor& inpu
   args.device = data.device;
   args.stream = stream;
   return args;
+}
+
+SwizzleCall CheckSwizzle(const char* function, const QuantizedTensor& input,
+                         const QuantizedTensor& output, bool to_swizzled, Stream stream) {
+  CheckLayout(function, "input", input, !to_swizzled);
+  CheckLayout(function, "output", output, to_swizzled);
+  const Tensor& data = CheckData(function, input, output);
+  const struct {
+    const Direction& from;
+    const Tensor& from_scales;
+    const Direction& to;
+    const Tensor& to_scales;
+    bool colwise;
+  } directions[] = {
+      {kInputRowwise, input.rowwise_scale_inv, kOutputRowwise, output.rowwise_scale_inv, false},
+      {kInputColumnwise, input.columnwise_scale_inv, kOutputColumnwise, output.columnwise_scale_inv,
+       true}};
+
+  SwizzleCall call;
+  for (const auto& direction : directions) {
+    if (!direction.to_scales.present()) continue;
+    SwizzleArgs& args = call.directions[call.count++];
+    args.rows = data.rows();
+    args.cols = data.cols();
+    args.colwise = direction.colwise;
+    args.device = call.count == 1 ? direction.to_scales.device : call.directions[0].device;
+    args.stream = stream;
+    const ScaleShape padded = direction.to.padded(args.rows, args.cols);
+    const ScaleShape exact = direction.to.exact(args.rows, args.cols);
+    const char* const from_name = direction.from.scale_inv_name;
+    const char* const to_name = direction.to.scale_inv_name;
+    const ScaleView to = CheckScales(function, to_name, direction.to_scales, from_name, args.device,
+                                     to_swizzled, padded, exact);
+    const ScaleView from = CheckScales(function, from_name, direction.from_scales, to_name,
+                                       args.device, !to_swizzled, padded, exact);
+    args.compact = to_swizzled ? from : to;
+    args.swizzled = to_swizzled ? to : from;
+  }
+  if (call.count == 0) {
+    Fail(function,
+         "output has neither rowwise_scale_inv nor columnwise_scale_inv; at least one is needed");
+  }
+  return call;
 }
 
 }  // namespace cutedsl_quant

@@ -4,6 +4,7 @@
 #define CUTEDSL_QUANT_COMMON_CHECKS_H_
 
 #include "common/dequantize_args.h"
+#include "common/swizzle_args.h"
 #include "cutedsl_quant/config.h"
 #include "cutedsl_quant/kernel_provider.h"
 #include "cutedsl_quant/quantize.h"
@@ -29,11 +30,20 @@ struct QuantizeCall {
   void* dbias = nullptr;
 };
 
-// Both throw InvalidArgument; its message begins with `function`. They read no memory but the views
+// One element for each direction of the output; rows or cols may be zero.
+struct SwizzleCall {
+  SwizzleArgs directions[2];
+  int count = 0;
+};
+
+// All throw InvalidArgument; its message begins with `function`. They read no memory but the views
 // themselves.
 QuantizeCall CheckQuantize(const QuantizeRequest& request);
 DequantizeArgs CheckDequantize(const char* function, const QuantizedTensor& input,
                                const Tensor& output, Stream stream);
+// Of SwizzleScales, or UnswizzleScales if not `to_swizzled`.
+SwizzleCall CheckSwizzle(const char* function, const QuantizedTensor& input,
+                         const QuantizedTensor& output, bool to_swizzled, Stream stream);
 
 }  // namespace cutedsl_quant
 

@@ -3,6 +3,7 @@
 #include "common/checks.h"
 #include "common/counters.h"
 #include "common/cuda/cast.h"
+#include "common/cuda/swizzle.h"
 #include "common/device_guard.h"
 #include "common/provider_registry.h"
 #include "common/reference/reference.h"
@@ -83,6 +84,16 @@ void Run(const QuantizeRequest& request) {
   if (call.config.with_dbias) ReduceDbias(call);
 }
 
+void Rearrange(const SwizzleCall& call, void (*on_host)(const SwizzleArgs&),
+               void (*on_device)(const SwizzleArgs&)) {
+  for (int i = 0; i < call.count; ++i) {
+    const SwizzleArgs& args = call.directions[i];
+    if (args.rows == 0 || args.cols == 0) return;
+    const DeviceGuard guard(args.device);
+    OnHost(args.device) ? on_host(args) : on_device(args);
+  }
+}
+
 }  // namespace
 
 void QuantizeAs(const char* function, const Tensor& input, const QuantizedTensor& output,
@@ -134,6 +145,18 @@ void DequantizeAs(const char* function, const QuantizedTensor& input, const Tens
   OnHost(args.device) ? reference::Dequantize(args) : cuda::Dequantize(args);
 }
 
+void SwizzleScalesAs(const char* function, const QuantizedTensor& input,
+                     const QuantizedTensor& output, Stream stream) {
+  Rearrange(CheckSwizzle(function, input, output, /*to_swizzled=*/true, stream),
+            reference::SwizzleScales, cuda::SwizzleScales);
+}
+
+void UnswizzleScalesAs(const char* function, const QuantizedTensor& input,
+                       const QuantizedTensor& output, Stream stream) {
+  Rearrange(CheckSwizzle(function, input, output, /*to_swizzled=*/false, stream),
+            reference::UnswizzleScales, cuda::UnswizzleScales);
+}
+
 void Quantize(const Tensor& input, const QuantizedTensor& output, const QuantizeOptions& options,
               Stream stream) {
   QuantizeAs("Quantize", input, output, options, stream);
@@ -163,6 +186,14 @@ void QuantizeDbiasDActivation(Activation derivative, const Tensor& grad, const T
 
 void Dequantize(const QuantizedTensor& input, const Tensor& output, Stream stream) {
   DequantizeAs("Dequantize", input, output, stream);
+}
+
+void SwizzleScales(const QuantizedTensor& input, const QuantizedTensor& output, Stream stream) {
+  SwizzleScalesAs("SwizzleScales", input, output, stream);
+}
+
+void UnswizzleScales(const QuantizedTensor& input, const QuantizedTensor& output, Stream stream) {
+  UnswizzleScalesAs("UnswizzleScales", input, output, stream);
 }
 
 }  // namespace cutedsl_quant

@@ -21,6 +21,10 @@ void QuantizeDbiasDActivationAs(const char* function, Activation derivative, con
                                 const Tensor& dbias, Tensor* workspace, Stream stream);
 void DequantizeAs(const char* function, const QuantizedTensor& input, const Tensor& output,
                   Stream stream);
+void SwizzleScalesAs(const char* function, const QuantizedTensor& input,
+                     const QuantizedTensor& output, Stream stream);
+void UnswizzleScalesAs(const char* function, const QuantizedTensor& input,
+                       const QuantizedTensor& output, Stream stream);
 
 }  // namespace cutedsl_quant
 

@@ -112,6 +112,25 @@ inline ScaleBuffer ExactScales(bool colwise, int64_t m, int64_t n) {
   return {m, (n + 31) / 32};
 }
 
+// The scale of block number `block` of a line, which is a row or, columnwise, a column.
+struct ScalePlace {
+  int64_t line;
+  int64_t block;
+};
+
+// What stands at a position of a swizzled buffer, or would if it existed; lines of `length`
+// elements.
+inline ScalePlace SwizzledPlace(int64_t position, int64_t length) {
+  const int64_t tiles_per_row = (length + 127) / 128;
+  const int64_t tile = position / 512;
+  return {tile / tiles_per_row * 128 + position % 16 / 4 * 32 + position % 512 / 16,
+          tile % tiles_per_row * 4 + position % 4};
+}
+
+inline int64_t CompactPosition(ScalePlace place, bool colwise, ScaleBuffer buffer) {
+  return colwise ? place.block * buffer.cols + place.line : place.line * buffer.cols + place.block;
+}
+
 // Bytes that the call must not write keep kPoison.
 inline ExpectedDirection Oracle(const std::vector<float>& x, int64_t m, int64_t n, DType fp8_dtype,
                                 bool colwise, bool swizzled, ScaleBuffer buffer,
@@ -149,17 +168,14 @@ inline ExpectedDirection Oracle(const std::vector<float>& x, int64_t m, int64_t 
   }
   if (swizzled) {
     // From the position in memory back to the block that stands there.
-    const int64_t tiles_per_row = (length + 127) / 128;
     for (size_t p = 0; p < expected.scales.size(); ++p) {
-      const int64_t tile = p / 512;
-      const int64_t line = tile / tiles_per_row * 128 + p % 16 / 4 * 32 + p % 512 / 16;
-      const int64_t block = tile % tiles_per_row * 4 + p % 4;
+      const auto [line, block] = SwizzledPlace(p, length);
       if (line < lines && block < blocks) expected.scales[p] = scales[line * blocks + block];
     }
   } else {
     for (int64_t line = 0; line < lines; ++line) {
       for (int64_t block = 0; block < blocks; ++block) {
-        expected.scales[colwise ? block * buffer.cols + line : line * buffer.cols + block] =
+        expected.scales[CompactPosition({line, block}, colwise, buffer)] =
             scales[line * blocks + block];
       }
     }

@@ -99,10 +99,11 @@ void QuantizeDbiasDActivation(Activation derivative, const Tensor& grad, const T
 void Dequantize(const QuantizedTensor& input, const Tensor& output, Stream stream);
 
 // Rearrange the scales of an M x N tensor from the compact into the swizzled layout and back, for
-// each direction whose scale_inv both tensors give. `input` and `output` say with swizzled_scales
-// which is which; their data gives M x N (its pointers are neither read nor needed, and it may be
-// given in one of the two tensors only). SwizzleScales zeroes the padding; UnswizzleScales leaves
-// bytes outside the valid region untouched.
+// each direction whose scale_inv `output` gives; `input` must give it too. Their swizzled_scales
+// must say which is which. Of data, only the shape counts: one of the four tensors must be given,
+// and those that are must all be M x N (their pointers are neither read nor needed). The two
+// buffers of a direction must not overlap. SwizzleScales writes zeros into the padding, whatever
+// the input's padding holds; UnswizzleScales leaves bytes outside the valid region untouched.
 void SwizzleScales(const QuantizedTensor& input, const QuantizedTensor& output, Stream stream);
 void UnswizzleScales(const QuantizedTensor& input, const QuantizedTensor& output, Stream stream);
 
