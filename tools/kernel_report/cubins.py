@@ -1,12 +1,9 @@
-"""Finds device code in objects and libraries, and asks NVIDIA's tools about it."""
+"""Finds compiled device code (cubins: ELF images for CUDA) in objects and libraries."""
 
 from __future__ import annotations
 
-import re
 import struct
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 _ELF_MAGIC = b"\x7fELF"
 _ELF_HEADER_BYTES = 64
@@ -42,20 +39,3 @@ def _image_bytes(content: bytes, position: int) -> int:
         if kind != _SECTION_NOBITS:
             ends.append(offset + size)
     return max(ends)
-
-
-def resource_usage(cuobjdump: str, cubin: Path) -> dict[str, int]:
-    """REG, STACK, SHARED, LOCAL of the one kernel in `cubin`."""
-    report = subprocess.run(
-        [cuobjdump, "--dump-resource-usage", cubin], check=True, capture_output=True, text=True
-    ).stdout
-    kernels = re.findall(r"REG:.*", report)
-    assert len(kernels) == 1, report
-    return {key: int(value) for key, value in re.findall(r"([A-Z]+):(\d+)", kernels[0])}
-
-
-def disassemble(nvdisasm: str, cubin: Path) -> str:
-    """The machine code of `cubin` as text."""
-    return subprocess.run(
-        [nvdisasm, "-c", cubin], check=True, capture_output=True, text=True
-    ).stdout
