@@ -6,6 +6,8 @@
 #include <mutex>
 #include <string>
 
+#include "common/device_guard.h"
+
 namespace cutedsl_quant {
 namespace testing {
 
@@ -21,18 +23,34 @@ std::string WhyNoGpu() {
   return reason;
 }
 
-bool GpuIsRequired() {
-  const char* const required = getenv("CUTEDSL_QUANT_REQUIRE_GPU");
-  return required != nullptr && std::string(required) == "1";
+namespace {
+
+bool IsSetTo(const char* variable, const char* value) {
+  const char* const actual = getenv(variable);
+  return actual != nullptr && std::string(actual) == value;
 }
 
-GpuBuffer::GpuBuffer(size_t size, size_t offset) : size_(size), offset_(offset) {
+}  // namespace
+
+bool GpuIsRequired() { return IsSetTo("CUTEDSL_QUANT_REQUIRE_GPU", "1"); }
+
+bool TwoGpusAreRequired() { return IsSetTo("CUTEDSL_QUANT_REQUIRE_GPUS", "2"); }
+
+void Synchronize(Device device, cudaStream_t stream) {
+  const DeviceGuard guard(device);
+  CUTEDSL_QUANT_CUDA(cudaStreamSynchronize(stream));
+}
+
+GpuBuffer::GpuBuffer(size_t size, size_t offset, Device device)
+    : size_(size), offset_(offset), device_(device) {
+  const DeviceGuard guard(device_);
   CUTEDSL_QUANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&base_), total()));
 }
 
 GpuBuffer::~GpuBuffer() { cudaFree(base_); }
 
 void GpuBuffer::Fill(uint8_t byte, cudaStream_t stream) {
+  const DeviceGuard guard(device_);  // of the default stream
   CUTEDSL_QUANT_CUDA(cudaMemsetAsync(base_, byte, total(), stream));
 }
 
@@ -40,23 +58,43 @@ void GpuBuffer::Upload(const void* content, size_t size) {
   CUTEDSL_QUANT_CUDA(cudaMemcpy(data(), content, size, cudaMemcpyHostToDevice));
 }
 
-GpuBuffer::Difference GpuBuffer::Compare(const std::vector<uint8_t>& content, uint8_t guard) const {
-  thread_local std::vector<uint8_t> actual;  // kept: its pages are what a copy waits for
-  if (actual.size() < total()) actual.resize(total());
-  CUTEDSL_QUANT_CUDA(cudaMemcpy(actual.data(), base_, total(), cudaMemcpyDeviceToHost));
+std::vector<uint8_t> GpuBuffer::Download() const {
+  std::vector<uint8_t> content(size_);
+  CUTEDSL_QUANT_CUDA(cudaMemcpy(content.data(), data(), size_, cudaMemcpyDeviceToHost));
+  return content;
+}
 
-  const auto at = [&](size_t i, uint8_t expected, bool in_guard) {
-    return Difference{true, in_guard, static_cast<int64_t>(i) - static_cast<int64_t>(begin()),
-                      actual[i], expected};
-  };
-  if (memcmp(&actual[begin()], content.data(), content.size()) != 0) {
+GpuBuffer::Difference GpuBuffer::Compare(const std::vector<uint8_t>& content, uint8_t guard) const {
+  const uint8_t* const actual = Fetch();
+  if (memcmp(actual + begin(), content.data(), content.size()) != 0) {
     for (size_t i = 0; i < content.size(); ++i) {
-      if (actual[begin() + i] != content[i]) return at(begin() + i, content[i], false);
+      if (actual[begin() + i] != content[i]) return At(actual, begin() + i, content[i]);
     }
   }
+  return CompareGuards(actual, guard);
+}
+
+GpuBuffer::Difference GpuBuffer::CompareGuards(uint8_t guard) const {
+  return CompareGuards(Fetch(), guard);
+}
+
+const uint8_t* GpuBuffer::Fetch() const {
+  thread_local std::vector<uint8_t> memory;  // kept: its pages are what a copy waits for
+  if (memory.size() < total()) memory.resize(total());
+  CUTEDSL_QUANT_CUDA(cudaMemcpy(memory.data(), base_, total(), cudaMemcpyDeviceToHost));
+  return memory.data();
+}
+
+GpuBuffer::Difference GpuBuffer::At(const uint8_t* actual, size_t i, uint8_t expected) const {
+  const bool in_guard = i < begin() || i >= begin() + size_;
+  return {true, in_guard, static_cast<int64_t>(i) - static_cast<int64_t>(begin()), actual[i],
+          expected};
+}
+
+GpuBuffer::Difference GpuBuffer::CompareGuards(const uint8_t* actual, uint8_t guard) const {
   for (size_t i = 0; i < total(); ++i) {
     if (i == begin()) i += size_;
-    if (actual[i] != guard) return at(i, guard, true);
+    if (actual[i] != guard) return At(actual, i, guard);
   }
   return {};
 }

@@ -74,6 +74,7 @@ struct Position {
   int64_t row;
   int64_t col;
   int64_t cols;
+  uint8_t seed;
 
   int64_t index() const { return row * cols + col; }
   int64_t tile() const { return row / 32 * ((cols + 31) / 32) + col / 32; }
@@ -115,7 +116,8 @@ uint32_t MakeBits(ValueClass value_class, DType dtype, const Position& at) {
     const uint32_t bits = static_cast<uint32_t>(number) & 0xFFFF;
     return dtype == DType::kFloat32 ? bits << 16 : bits;
   };
-  Dice dice(static_cast<uint64_t>(at.index()) + (static_cast<uint64_t>(value_class) << 48));
+  Dice dice(static_cast<uint64_t>(at.index()) + (static_cast<uint64_t>(value_class) << 48) +
+            (static_cast<uint64_t>(at.seed) << 56));
   const auto nan = [&] {
     return layout.Bits(dice.Coin(), layout.max_exponent(), 1 + dice.Below(layout.mantissa_mask()));
   };
@@ -145,6 +147,8 @@ uint32_t MakeBits(ValueClass value_class, DType dtype, const Position& at) {
       return pattern(at.index() * 40503);  // odd: every pattern once in 65,536
     case ValueClass::kPatternMaxima:
       return at.row % 32 == at.col % 32 ? pattern(at.tile() * 32 + at.row % 32) : 0;
+    case ValueClass::kIntegers:
+      return Encode(dtype, static_cast<float>(dice.Below(17)) - 8.0f);
   }
   return Encode(dtype, dice.Normal());
 }
@@ -153,8 +157,8 @@ uint32_t MakeBits(ValueClass value_class, DType dtype, const Position& at) {
 
 const char* ValueClassName(ValueClass value_class) {
   constexpr const char* kNames[] = {
-      "normal", "wide_range", "zeros",          "subnormals", "infinities",
-      "nans",   "nan_blocks", "rounding_edges", "patterns",   "pattern_maxima",
+      "normal",     "wide_range",     "zeros",    "subnormals",     "infinities", "nans",
+      "nan_blocks", "rounding_edges", "patterns", "pattern_maxima", "integers",
   };
   return kNames[static_cast<int>(value_class)];
 }
@@ -188,13 +192,14 @@ void ParallelFor(int64_t count, const std::function<void(int64_t, int64_t)>& fun
   for (std::thread& thread : threads) thread.join();
 }
 
-std::vector<uint8_t> MakeValues(ValueClass value_class, DType dtype, int64_t m, int64_t n) {
+std::vector<uint8_t> MakeValues(ValueClass value_class, DType dtype, int64_t m, int64_t n,
+                                uint8_t seed) {
   const int64_t size = ElementSize(dtype);
   std::vector<uint8_t> values(static_cast<size_t>(m * n * size));
   ParallelFor(m, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       for (int64_t col = 0; col < n; ++col) {
-        const uint32_t bits = MakeBits(value_class, dtype, {row, col, n});
+        const uint32_t bits = MakeBits(value_class, dtype, {row, col, n, seed});
         memcpy(&values[static_cast<size_t>((row * n + col) * size)], &bits,
                static_cast<size_t>(size));
       }

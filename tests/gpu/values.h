@@ -24,9 +24,11 @@ enum class ValueClass {
                    // elements half way between FP8 values
   kPatterns,       // all 65,536 16-bit patterns as elements (fp32: as upper halves)
   kPatternMaxima,  // each of them alone in its block, in both directions
+  kIntegers,       // small ones: their column sums are exact in any order
 };
 
-inline constexpr ValueClass kAllValueClasses[] = {
+// Those for casts; kIntegers has its use where values are added up.
+inline constexpr ValueClass kCastValueClasses[] = {
     ValueClass::kNormal,        ValueClass::kWideRange,     ValueClass::kZeros,
     ValueClass::kSubnormals,    ValueClass::kInfinities,    ValueClass::kNans,
     ValueClass::kNanBlocks,     ValueClass::kRoundingEdges, ValueClass::kPatterns,
@@ -37,8 +39,10 @@ const char* ValueClassName(ValueClass value_class);
 
 int64_t ElementSize(DType dtype);
 
-// Row-major m x n elements of kFloat32, kFloat16 or kBFloat16; the same from run to run.
-std::vector<uint8_t> MakeValues(ValueClass value_class, DType dtype, int64_t m, int64_t n);
+// Row-major m x n elements of kFloat32, kFloat16 or kBFloat16; the same from run to run. Another
+// `seed` gives other numbers.
+std::vector<uint8_t> MakeValues(ValueClass value_class, DType dtype, int64_t m, int64_t n,
+                                uint8_t seed = 0);
 
 // A number for each index that looks random; the same from run to run.
 uint64_t Hash(uint64_t index);

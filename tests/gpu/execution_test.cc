@@ -1,0 +1,192 @@
+// Streams, threads, graphs and devices: calls whose results depend on where and when they run.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/numerics.h"
+#include "cutedsl_quant/quantize.h"
+#include "tests/gpu/call_buffers.h"
+#include "tests/gpu/gpu.h"
+#include "tests/gpu/harness.h"
+#include "tests/gpu/values.h"
+
+namespace cutedsl_quant {
+namespace testing {
+namespace {
+
+constexpr BackendMode kModes[] = {BackendMode::kOff, BackendMode::kPackaged};
+
+// A cast, and what launches two kernels and needs a workspace; both directions, with amax.
+std::vector<Call> SomeCalls() {
+  QuantizeConfig config;
+  config.rowwise = config.colwise = config.swizzled = config.with_amax = true;
+  QuantizeConfig fused = config;
+  fused.with_dbias = fused.with_dact = true;
+  fused.activation = Activation::kDGelu;
+  return {{config, ScaleLayout::kSwizzled, std::nullopt},
+          {fused, ScaleLayout::kSwizzled, std::nullopt}};
+}
+
+// One call's memory and what it must hold in the end.
+class Work {
+ public:
+  Work(const Call& call, const Shape& shape, Device device = kDevice)
+      : call_(call), shape_(shape), buffers_(shape, call.config.dtype, device) {}
+
+  void SetValues(ValueClass value_class) {
+    const auto values = [&](uint8_t seed) {
+      return MakeValues(value_class, call_.config.dtype, shape_.m(), shape_.n(), seed);
+    };
+    input_ = values(0);
+    act_input_ = values(1);
+    buffers_.SetInput(input_);
+    buffers_.SetActInput(act_input_);
+  }
+  void Prepare(cudaStream_t stream) { buffers_.Prepare(call_, 0.0f, stream); }
+  void Launch(cudaStream_t stream) { buffers_.Launch(call_, stream); }
+  std::string Check() const {
+    const ExpectedBytes expected(call_.config, input_.data(), act_input_.data(), shape_.m(),
+                                 shape_.n());
+    Closeness closeness;
+    return buffers_.Check(call_, expected, 0.0f, &closeness) + closeness.Excess();
+  }
+
+ private:
+  Call call_;
+  Shape shape_;
+  CallBuffers buffers_;
+  std::vector<uint8_t> input_;
+  std::vector<uint8_t> act_input_;
+};
+
+class ExecutionTest : public GpuTest {};
+
+// Finds state that calls on several streams and threads share, and launches on the wrong stream.
+TEST_F(ExecutionTest, ManyStreamsAndThreads) {
+  for (const Call& call : SomeCalls()) {
+    for (BackendMode mode : kModes) {
+      SetBackendMode(mode);
+      std::vector<std::string> failures(4);
+      std::vector<std::thread> threads;
+      for (size_t t = 0; t < failures.size(); ++t) {
+        threads.emplace_back([&, t] {
+          cudaStream_t stream;
+          CUTEDSL_QUANT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+          Work work(call, {{256 + 32 * static_cast<int64_t>(t), 1024}});
+          work.SetValues(ValueClass::kNormal);
+          work.Prepare(stream);
+          for (int i = 0; i < 50; ++i) work.Launch(stream);
+          CUTEDSL_QUANT_CUDA(cudaStreamSynchronize(stream));
+          CUTEDSL_QUANT_CUDA(cudaStreamDestroy(stream));
+          failures[t] = work.Check();
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      for (const std::string& failure : failures) EXPECT_EQ(failure, "") << call.Name();
+    }
+  }
+}
+
+// Finds launches outside the capturing stream, and anything that is computed on the host at capture
+// but depends on the data: the graph is replayed on another input.
+TEST_F(ExecutionTest, GraphReplayOnAnotherInput) {
+  cudaStream_t stream;
+  CUTEDSL_QUANT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  for (const Call& call : SomeCalls()) {
+    for (BackendMode mode : kModes) {
+      SetBackendMode(mode);
+      Work work(call, {{320, 1056}});
+      work.SetValues(ValueClass::kWideRange);
+      work.Launch(stream);  // loads the kernel
+      CUTEDSL_QUANT_CUDA(cudaStreamSynchronize(stream));
+
+      cudaGraph_t graph;
+      cudaGraphExec_t executable;
+      CUTEDSL_QUANT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+      work.Launch(stream);
+      CUTEDSL_QUANT_CUDA(cudaStreamEndCapture(stream, &graph));
+      CUTEDSL_QUANT_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+
+      work.SetValues(ValueClass::kNormal);
+      work.Prepare(stream);
+      CUTEDSL_QUANT_CUDA(cudaGraphLaunch(executable, stream));
+      CUTEDSL_QUANT_CUDA(cudaStreamSynchronize(stream));
+      EXPECT_EQ(work.Check(), "") << call.Name();
+      CUTEDSL_QUANT_CUDA(cudaGraphExecDestroy(executable));
+      CUTEDSL_QUANT_CUDA(cudaGraphDestroy(graph));
+    }
+  }
+  CUTEDSL_QUANT_CUDA(cudaStreamDestroy(stream));
+}
+
+// Finds launches on the current device instead of the tensors', kernels that are loaded for one
+// device only, and a current device that is another one after the call.
+TEST_F(ExecutionTest, TensorsOfAnotherDevice) {
+  int count = 0;
+  CUTEDSL_QUANT_CUDA(cudaGetDeviceCount(&count));
+  if (count < 2) {
+    ASSERT_FALSE(TwoGpusAreRequired()) << "there is " << count << " GPU";
+    GTEST_SKIP() << "needs two GPUs; there is " << count;
+  }
+  for (const Call& call : SomeCalls()) {
+    for (BackendMode mode : kModes) {
+      SetBackendMode(mode);
+      for (int32_t current : {0, 1}) {
+        SCOPED_TRACE("device " + std::to_string(current) + " is the current one");
+        const Device other = {DeviceType::kCuda, 1 - current};
+        CUTEDSL_QUANT_CUDA(cudaSetDevice(current));
+        Work work(call, {{320, 1056}}, other);
+        work.SetValues(ValueClass::kNormal);
+        work.Prepare(nullptr);
+        work.Launch(nullptr);
+        int after = -1;
+        CUTEDSL_QUANT_CUDA(cudaGetDevice(&after));
+        EXPECT_EQ(after, current);
+        Synchronize(other, nullptr);
+        EXPECT_EQ(work.Check(), "") << call.Name();
+      }
+    }
+  }
+  CUTEDSL_QUANT_CUDA(cudaSetDevice(0));
+}
+
+// Finds a view with strides that is read as if it were contiguous, by any function.
+TEST_F(ExecutionTest, StridedInputIsRefused) {
+  const std::vector<int64_t> dims = {32, 32};
+  const int64_t strides[] = {64, 1};
+  GpuBuffer input(64 * 64 * 2, 0);
+  GpuBuffer data(32 * 32, 0);
+  GpuBuffer scales(32, 0);
+  data.Fill(kPoison, nullptr);
+  for (Call call : SomeCalls()) {
+    for (bool act_input : {false, true}) {
+      if (act_input && !call.config.with_dact) continue;
+      CallTensors tensors;
+      tensors.input = MakeTensor(input.data(), DType::kBFloat16, kDevice, dims);
+      tensors.act_input = tensors.input;
+      (act_input ? tensors.act_input : tensors.input).strides = strides;
+      tensors.output.rowwise_data = MakeTensor(data.data(), DType::kFloat8E4M3, kDevice, dims);
+      tensors.output.rowwise_scale_inv =
+          MakeTensor(scales.data(), DType::kFloat8E8M0, kDevice, {32, 1});
+      tensors.dbias = Tensor(input.data(), DType::kBFloat16, kDevice, {32});
+      const char* const name = act_input ? "act_input" : call.config.with_dact ? "grad" : "input";
+      try {
+        RunCall(call.config, tensors, nullptr);
+        ADD_FAILURE() << "no error for a strided " << name;
+      } catch (const InvalidArgument& error) {
+        const std::string message = error.what();
+        EXPECT_NE(message.find(name), std::string::npos) << message;
+        EXPECT_NE(message.find("64"), std::string::npos) << message;
+      }
+      CUTEDSL_QUANT_CUDA(cudaDeviceSynchronize());
+      EXPECT_FALSE(data.Compare(std::vector<uint8_t>(data.size(), kPoison), kPoison).found);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace testing
+}  // namespace cutedsl_quant
