@@ -2,113 +2,148 @@
 
 #include <string>
 
-#include "common/cuda_check.h"
 #include "common/dispatcher.h"
-#include "common/nvte/handles.h"
-#include "cutedsl_quant/quantize.h"
+#include "common/nvte/translate.h"
 
 namespace cutedsl_quant {
 namespace nvte {
 namespace {
 
-static_assert(static_cast<int>(DType::kFloat32) == kNVTEFloat32 &&
-                  static_cast<int>(DType::kFloat4E2M1) == kNVTEFloat4E2M1,
-              "DType has TransformerEngine's values");
-static_assert(kMaxDims == sizeof(NVTEShape::data) / sizeof(size_t), "so have the dimensions");
-
-Device DeviceOf(const void* pointer) {
-  cudaPointerAttributes attributes;
-  const cudaError_t status = cudaPointerGetAttributes(&attributes, pointer);
-  if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver) return {};
-  CheckCuda(status, "cudaPointerGetAttributes");
-  const bool on_device =
-      attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
-  if (!on_device) return {};
-  return {DeviceType::kCuda, attributes.device};
-}
-
-Tensor Translate(const NVTEBasicTensor& view, Device device) {
-  Tensor tensor;
-  tensor.data = view.data_ptr;
-  tensor.dtype = static_cast<DType>(view.dtype);
-  tensor.device = device;
-  tensor.ndim = static_cast<int>(view.shape.ndim);
-  for (int i = 0; i < tensor.ndim; ++i) {
-    tensor.shape[i] = static_cast<int64_t>(view.shape.data[i]);
-  }
-  return tensor;
-}
-
-// Not allocated means not given.
-Tensor TranslateIfAllocated(const NVTEBasicTensor& view, Device device) {
-  return view.data_ptr == nullptr ? Tensor() : Translate(view, device);
-}
-
-QuantizedTensor TranslateQuantized(const char* function, const char* name,
-                                   const TensorHandle& handle, Device device) {
-  if (handle.scaling_mode != NVTE_MXFP8_1D_SCALING) {
-    throw InvalidArgument(std::string(function) + ": " + name + " has scaling mode " +
-                          std::to_string(handle.scaling_mode) +
-                          "; NVTE_MXFP8_1D_SCALING (1) is accepted");
-  }
-  QuantizedTensor tensor;
-  const auto translate_direction = [&](NVTETensorParam data, NVTETensorParam scale_inv,
-                                       Tensor& data_out, Tensor& scale_inv_out) {
-    data_out = TranslateIfAllocated(handle.views[data], device);
-    if (data_out.present()) {
-      scale_inv_out = TranslateIfAllocated(handle.views[scale_inv], device);
-    }
-  };
-  translate_direction(kNVTERowwiseData, kNVTERowwiseScaleInv, tensor.rowwise_data,
-                      tensor.rowwise_scale_inv);
-  translate_direction(kNVTEColumnwiseData, kNVTEColumnwiseScaleInv, tensor.columnwise_data,
-                      tensor.columnwise_scale_inv);
-  tensor.amax = TranslateIfAllocated(handle.views[kNVTEAmax], device);
-  tensor.swizzled_scales = handle.swizzled_scales != 0;
-  return tensor;
-}
-
-// A tensor without elements may have no pointers at all: then there is nothing to translate.
-bool IsEmpty(const NVTEBasicTensor& view) {
-  for (size_t i = 0; i < view.shape.ndim; ++i) {
-    if (view.shape.data[i] == 0) return true;
-  }
-  return false;
-}
-
-void QuantizeHandles(const char* function, NVTETensor input, NVTETensor output, NVTETensor noop,
-                     cudaStream_t stream) {
-  const NVTEBasicTensor& from = Handle(function, "input", input).views[kNVTERowwiseData];
-  const TensorHandle& to = Handle(function, "output", output);
-  if (IsEmpty(from)) return;
-  const Device device = DeviceOf(from.data_ptr);
+void Cast(const char* function, NVTETensor input, NVTETensor output, NVTETensor noop,
+          bool use_2d_blocks, cudaStream_t stream) {
+  const auto operands = TranslateOperands(function, "input", input, output);
+  if (!operands) return;
   QuantizeOptions options;
+  options.use_2d_blocks = use_2d_blocks;
   if (noop != nullptr) {
-    options.noop =
-        TranslateIfAllocated(Handle(function, "noop", noop).views[kNVTERowwiseData], device);
+    options.noop = TranslateIfAllocated(Handle(function, "noop", noop).views[kNVTERowwiseData],
+                                        operands->input.device);
   }
-  QuantizeAs(function, Translate(from, device), TranslateQuantized(function, "output", to, device),
-             options, stream);
+  QuantizeAs(function, operands->input, operands->output, options, stream);
+}
+
+void CastAsConfigured(const char* function, NVTETensor input, NVTETensor output,
+                      NVTEQuantizationConfig config, cudaStream_t stream) {
+  Cast(function, input, output, NoopTensor(config), Uses2dBlocks(config), stream);
+}
+
+// Column sums take two calls: one to ask for the workspace, which is described in its handle, and
+// one to run. `run` is given the translated dbias and workspace.
+template <typename Run>
+void WithWorkspace(const char* function, const char* input_name, NVTETensor input,
+                   NVTETensor output, NVTETensor dbias, NVTETensor workspace, cudaStream_t stream,
+                   const Run& run) {
+  const NVTEBasicTensor& sums = Handle(function, "dbias", dbias).views[kNVTERowwiseData];
+  NVTEBasicTensor& partial_sums = Handle(function, "workspace", workspace).views[kNVTERowwiseData];
+  Tensor memory;
+  if (const auto operands = TranslateOperands(function, input_name, input, output)) {
+    const Device device = operands->input.device;
+    memory = Translate(partial_sums, device);
+    run(*operands, Translate(sums, device), &memory);
+  } else {
+    memory = Tensor(nullptr, DType::kFloat32, Device(), {0, Translate(sums, Device()).cols()});
+    nvte_zero_tensor(dbias, stream);
+  }
+  if (partial_sums.data_ptr != nullptr) return;
+  partial_sums.dtype = static_cast<NVTEDType>(memory.dtype);
+  partial_sums.shape = {{static_cast<size_t>(memory.rows()), static_cast<size_t>(memory.cols())},
+                        2};
+}
+
+void CastDbiasDActivation(const char* function, Activation derivative, NVTETensor grad,
+                          NVTETensor act_input, NVTETensor output, NVTETensor dbias,
+                          NVTETensor workspace, cudaStream_t stream) {
+  const NVTEBasicTensor& at = Handle(function, "act_input", act_input).views[kNVTERowwiseData];
+  WithWorkspace(function, "grad", grad, output, dbias, workspace, stream,
+                [&](const Operands& operands, const Tensor& sums, Tensor* memory) {
+                  QuantizeDbiasDActivationAs(function, derivative, operands.input,
+                                             Translate(at, operands.input.device), operands.output,
+                                             sums, memory, stream);
+                });
 }
 
 }  // namespace
 }  // namespace nvte
 }  // namespace cutedsl_quant
 
+using cutedsl_quant::Activation;
 namespace nvte = cutedsl_quant::nvte;
 
 void nvte_quantize(const NVTETensor input, NVTETensor output, cudaStream_t stream) {
-  nvte::QuantizeHandles(__func__, input, output, nullptr, stream);
+  nvte::Cast(__func__, input, output, nullptr, false, stream);
 }
 
 void nvte_quantize_noop(const NVTETensor input, NVTETensor output, NVTETensor noop,
                         cudaStream_t stream) {
-  nvte::QuantizeHandles(__func__, input, output, noop, stream);
+  nvte::Cast(__func__, input, output, noop, false, stream);
 }
 
 void nvte_quantize_v2(const NVTETensor input, NVTETensor output,
                       const NVTEQuantizationConfig quant_config, cudaStream_t stream) {
-  nvte::QuantizeHandles(__func__, input, output, nvte::NoopTensor(quant_config), stream);
+  nvte::CastAsConfigured(__func__, input, output, quant_config, stream);
+}
+
+void nvte_multi_tensor_quantize(const NVTETensor* inputs, NVTETensor* outputs,
+                                const NVTEQuantizationConfig quant_config, const size_t num_tensors,
+                                cudaStream_t stream) {
+  using cutedsl_quant::InvalidArgument;
+  if (num_tensors > 0 && (inputs == nullptr || outputs == nullptr)) {
+    throw InvalidArgument(std::string(__func__) + ": " +
+                          (inputs == nullptr ? "inputs" : "outputs") + " is null");
+  }
+  for (size_t i = 0; i < num_tensors; ++i) {
+    try {
+      nvte::CastAsConfigured(__func__, inputs[i], outputs[i], quant_config, stream);
+    } catch (const InvalidArgument& error) {
+      throw InvalidArgument(std::string(error.what()) + " (tensor " + std::to_string(i) + ")");
+    }
+  }
+}
+
+void nvte_quantize_dbias(const NVTETensor input, NVTETensor output, NVTETensor dbias,
+                         NVTETensor workspace, cudaStream_t stream) {
+  const char* const function = __func__;
+  nvte::WithWorkspace(function, "input", input, output, dbias, workspace, stream,
+                      [&](const nvte::Operands& operands, const cutedsl_quant::Tensor& sums,
+                          cutedsl_quant::Tensor* memory) {
+                        QuantizeDbiasAs(function, operands.input, operands.output, sums, memory,
+                                        stream);
+                      });
+}
+
+void nvte_quantize_dbias_dgelu(const NVTETensor input, const NVTETensor act_input,
+                               NVTETensor output, NVTETensor dbias, NVTETensor workspace,
+                               cudaStream_t stream) {
+  nvte::CastDbiasDActivation(__func__, Activation::kDGelu, input, act_input, output, dbias,
+                             workspace, stream);
+}
+
+void nvte_quantize_dbias_dsilu(const NVTETensor input, const NVTETensor act_input,
+                               NVTETensor output, NVTETensor dbias, NVTETensor workspace,
+                               cudaStream_t stream) {
+  nvte::CastDbiasDActivation(__func__, Activation::kDSilu, input, act_input, output, dbias,
+                             workspace, stream);
+}
+
+void nvte_quantize_dbias_drelu(const NVTETensor input, const NVTETensor act_input,
+                               NVTETensor output, NVTETensor dbias, NVTETensor workspace,
+                               cudaStream_t stream) {
+  nvte::CastDbiasDActivation(__func__, Activation::kDRelu, input, act_input, output, dbias,
+                             workspace, stream);
+}
+
+void nvte_quantize_dbias_dqgelu(const NVTETensor input, const NVTETensor act_input,
+                                NVTETensor output, NVTETensor dbias, NVTETensor workspace,
+                                cudaStream_t stream) {
+  nvte::CastDbiasDActivation(__func__, Activation::kDQGelu, input, act_input, output, dbias,
+                             workspace, stream);
+}
+
+void nvte_quantize_dbias_dsrelu(const NVTETensor input, const NVTETensor act_input,
+                                NVTETensor output, NVTETensor dbias, NVTETensor workspace,
+                                cudaStream_t stream) {
+  nvte::CastDbiasDActivation(__func__, Activation::kDSRelu, input, act_input, output, dbias,
+                             workspace, stream);
 }
 
 void nvte_dequantize(const NVTETensor input, NVTETensor output, cudaStream_t stream) {

@@ -17,6 +17,8 @@ struct TensorHandle {
   NVTEScalingMode scaling_mode;
   NVTEBasicTensor views[kNumViews];  // by NVTETensorParam
   uint8_t swizzled_scales = 0;
+  uint8_t row_scaled_nvfp4 = 0;
+  int32_t nvfp4_e4m3_max = 448;
 
   const NVTEBasicTensor& main() const {
     const bool only_columnwise = views[kNVTERowwiseData].data_ptr == nullptr &&
@@ -30,6 +32,9 @@ TensorHandle& Handle(const char* function, const char* what, NVTETensor tensor);
 
 // The noop tensor of a config; null if neither is set.
 NVTETensor NoopTensor(NVTEQuantizationConfig config);
+
+// Whether a config asks for 32x32 blocks; a null one does not.
+bool Uses2dBlocks(NVTEQuantizationConfig config);
 
 }  // namespace nvte
 }  // namespace cutedsl_quant

@@ -1,9 +1,14 @@
 #include "transformer_engine/transformer_engine.h"
 
+#include <cuda_runtime_api.h>
+
 #include <cstring>
 #include <string>
 
+#include "common/cuda_check.h"
+#include "common/device_guard.h"
 #include "common/nvte/handles.h"
+#include "common/nvte/translate.h"
 #include "cutedsl_quant/backend.h"
 #include "cutedsl_quant/quantize.h"
 
@@ -27,10 +32,8 @@ NVTEBasicTensor& View(const char* function, NVTETensor tensor, NVTETensorParam p
   return TensorOf(function, tensor).views[param];
 }
 
-constexpr size_t kMaxDims = sizeof(NVTEShape::data) / sizeof(size_t);
-
 void CheckDims(const char* function, size_t ndim) {
-  if (ndim <= kMaxDims) return;
+  if (ndim <= size_t{kMaxDims}) return;
   Fail(function, "ndim is " + std::to_string(ndim) + "; at most " + std::to_string(kMaxDims) +
                      " are accepted");
 }
@@ -53,13 +56,22 @@ struct Value {
   size_t size;
 };
 
+template <typename T>
+Value ValueOf(T& variable) {
+  return {&variable, sizeof(variable)};
+}
+
 Value ParamValue(const char* function, NVTETensor tensor, NVTETensorParam param) {
-  if (param == kNVTEWithGEMMSwizzledScales) {
-    uint8_t& swizzled_scales = TensorOf(function, tensor).swizzled_scales;
-    return {&swizzled_scales, sizeof(swizzled_scales)};
+  switch (param) {
+    case kNVTEWithGEMMSwizzledScales:
+      return ValueOf(TensorOf(function, tensor).swizzled_scales);
+    case kNVTERowScaledNVFP4:
+      return ValueOf(TensorOf(function, tensor).row_scaled_nvfp4);
+    case kNVTENVFP4E4M3Max:
+      return ValueOf(TensorOf(function, tensor).nvfp4_e4m3_max);
+    default:
+      return ValueOf(View(function, tensor, param));
   }
-  NVTEBasicTensor& view = View(function, tensor, param);
-  return {&view, sizeof(view)};
 }
 
 size_t NumElements(const NVTEShape& shape) {
@@ -100,6 +112,7 @@ struct ConfigHandle {
 constexpr size_t kAttributeSizes[kNVTEQuantizationConfigNumAttributes] = {
     sizeof(uint8_t),    sizeof(float),   sizeof(NVTETensor), sizeof(int32_t),
     sizeof(NVTETensor), sizeof(uint8_t), sizeof(uint8_t),    sizeof(uint8_t),
+    sizeof(uint8_t),    sizeof(uint8_t), sizeof(uint8_t),
 };
 
 Value AttributeValue(const char* function, NVTEQuantizationConfig config,
@@ -110,6 +123,21 @@ Value AttributeValue(const char* function, NVTEQuantizationConfig config,
                        std::to_string(kNVTEQuantizationConfigNumAttributes - 1) + " are accepted");
   }
   return {static_cast<ConfigHandle*>(config)->values[attribute], kAttributeSizes[attribute]};
+}
+
+void Zero(void* data, size_t bytes, cudaStream_t stream) {
+  if (data == nullptr || bytes == 0) return;
+  const Device device = DeviceOf(data);
+  if (device.type == DeviceType::kCpu) {
+    std::memset(data, 0, bytes);
+    return;
+  }
+  const DeviceGuard guard(device);
+  CheckCuda(cudaMemsetAsync(data, 0, bytes, stream), "cudaMemsetAsync");
+}
+
+size_t NumBytes(const char* function, const NVTEBasicTensor& view) {
+  return (NumElements(view.shape) * ElementBits(function, view.dtype) + 7) / 8;
 }
 
 // What the setters and getters of both kinds of handles do.
@@ -142,6 +170,15 @@ NVTETensor NoopTensor(NVTEQuantizationConfig config) {
   return tensor;
 }
 
+bool Uses2dBlocks(NVTEQuantizationConfig config) {
+  uint8_t value = 0;
+  if (config != nullptr) {
+    nvte_get_quantization_config_attribute(config, kNVTEQuantizationConfigMXFP82DQuantization,
+                                           &value, sizeof(value), nullptr);
+  }
+  return value != 0;
+}
+
 }  // namespace nvte
 }  // namespace cutedsl_quant
 
@@ -150,7 +187,7 @@ using cutedsl_quant::nvte::TensorHandle;
 namespace nvte = cutedsl_quant::nvte;
 
 NVTETensor nvte_create_tensor(NVTEScalingMode scaling_mode) {
-  auto* tensor = new TensorHandle{scaling_mode, {}, 0};
+  auto* tensor = new TensorHandle{scaling_mode, {}};
   for (NVTEBasicTensor& view : tensor->views) view = {nullptr, kNVTEFloat32, {{0}, 1}};
   return tensor;
 }
@@ -160,7 +197,7 @@ void nvte_destroy_tensor(NVTETensor tensor) { delete static_cast<TensorHandle*>(
 void nvte_set_tensor_param_v2(NVTETensor tensor, NVTETensorParam param, const void* buf,
                               size_t size_in_bytes) {
   const nvte::Value value = nvte::ParamValue(__func__, tensor, param);
-  if (param == kNVTEWithGEMMSwizzledScales) {
+  if (static_cast<size_t>(param) >= nvte::kNumViews) {
     nvte::Set(__func__, value, buf, size_in_bytes);
   } else {
     NVTEBasicTensor view;
@@ -223,7 +260,7 @@ size_t nvte_tensor_element_size(const NVTETensor tensor) {
 }
 
 size_t nvte_tensor_size_bytes(const NVTETensor tensor) {
-  return (nvte_tensor_numel(tensor) * nvte_tensor_element_size_bits(tensor) + 7) / 8;
+  return nvte::NumBytes(__func__, nvte::TensorOf(__func__, tensor).main());
 }
 
 NVTEShape nvte_tensor_columnwise_shape(const NVTETensor tensor) {
@@ -252,6 +289,14 @@ float* nvte_tensor_scale(const NVTETensor tensor) {
 
 float* nvte_tensor_scale_inv(const NVTETensor tensor) {
   return static_cast<float*>(nvte::TensorOf(__func__, tensor).views[kNVTERowwiseScaleInv].data_ptr);
+}
+
+void nvte_zero_tensor(const NVTETensor tensor, cudaStream_t stream) {
+  if (tensor == nullptr) return;
+  const TensorHandle& handle = nvte::TensorOf(__func__, tensor);
+  const NVTEBasicTensor& data = handle.views[kNVTERowwiseData];
+  nvte::Zero(data.data_ptr, nvte::NumBytes(__func__, data), stream);
+  nvte::Zero(handle.views[kNVTEAmax].data_ptr, sizeof(float), stream);
 }
 
 NVTEShape nvte_make_shape(const size_t* data, size_t ndim) {

@@ -3,8 +3,8 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <string>
 #include <utility>
@@ -13,6 +13,7 @@
 #include "cutedsl_quant/backend.h"
 #include "tests/common/allocation_counter.h"
 #include "tests/common/cast_case.h"
+#include "tests/common/nvte_case.h"
 #include "transformer_engine/cast.h"
 #include "transformer_engine/transformer_engine.h"
 
@@ -20,55 +21,20 @@ namespace {
 
 using cutedsl_quant::BackendMode;
 using cutedsl_quant::CastConfigs;
+using cutedsl_quant::Dims;
+using cutedsl_quant::ExpectSame;
 using cutedsl_quant::GuardedBytes;
 using cutedsl_quant::HostOutput;
 using cutedsl_quant::HostTensor;
+using cutedsl_quant::MessageOf;
 using cutedsl_quant::QuantizeConfig;
 using cutedsl_quant::QuantizeOptions;
 using cutedsl_quant::RandomElements;
 using cutedsl_quant::Tensor;
+using cutedsl_quant::Wrap;
 using transformer_engine::DType;
 using transformer_engine::QuantizationConfigWrapper;
 using transformer_engine::TensorWrapper;
-
-std::vector<size_t> Dims(const NVTEShape& shape) { return {shape.data, shape.data + shape.ndim}; }
-std::vector<size_t> Dims(const Tensor& tensor) {
-  return {tensor.shape, tensor.shape + tensor.ndim};
-}
-
-template <typename Function>
-std::string MessageOf(Function function) {
-  try {
-    function();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
-}
-
-// The output of HostOutput as a handle.
-TensorWrapper Wrap(HostOutput& output) {
-  TensorWrapper wrapper(NVTE_MXFP8_1D_SCALING);
-  const auto set = [&](NVTETensorParam param, const Tensor& tensor) {
-    if (tensor.present())
-      wrapper.set_parameter(param, tensor.data, static_cast<DType>(tensor.dtype), Dims(tensor));
-  };
-  set(kNVTERowwiseData, output.tensor.rowwise_data);
-  set(kNVTERowwiseScaleInv, output.tensor.rowwise_scale_inv);
-  set(kNVTEColumnwiseData, output.tensor.columnwise_data);
-  set(kNVTEColumnwiseScaleInv, output.tensor.columnwise_scale_inv);
-  set(kNVTEAmax, output.tensor.amax);
-  wrapper.set_with_gemm_swizzled_scales(output.tensor.swizzled_scales);
-  return wrapper;
-}
-
-void ExpectSame(const HostOutput& actual, const HostOutput& expected) {
-  EXPECT_EQ(actual.rowwise_data.contents(), expected.rowwise_data.contents());
-  EXPECT_EQ(actual.rowwise_scales.contents(), expected.rowwise_scales.contents());
-  EXPECT_EQ(actual.colwise_data.contents(), expected.colwise_data.contents());
-  EXPECT_EQ(actual.colwise_scales.contents(), expected.colwise_scales.contents());
-  EXPECT_EQ(actual.amax, expected.amax);
-}
 
 // Catches a value that differs from TransformerEngine's: callers pass them as numbers.
 TEST(NvteTest, EnumerationsHaveTransformerEnginesValues) {
@@ -85,8 +51,11 @@ TEST(NvteTest, EnumerationsHaveTransformerEnginesValues) {
   EXPECT_EQ(kNVTEColumnwiseScaleInv, 5);
   EXPECT_EQ(kNVTEColumnwiseAmax, 6);
   EXPECT_EQ(kNVTEWithGEMMSwizzledScales, 7);
+  EXPECT_EQ(kNVTERowScaledNVFP4, 8);
+  EXPECT_EQ(kNVTENVFP4E4M3Max, 9);
   EXPECT_EQ(NVTE_MXFP8_1D_SCALING, 1);
   EXPECT_EQ(kNVTEQuantizationConfigNoopTensor, 2);
+  EXPECT_EQ(kNVTEQuantizationConfigMXFP82DQuantization, 10);
   EXPECT_EQ(sizeof(NVTEShape), 16 * sizeof(size_t));
 }
 
@@ -131,6 +100,16 @@ TEST(NvteTest, TensorsKeepTheirParameters) {
   size_t written = 0;
   nvte_get_tensor_param_v2(tensor, kNVTEWithGEMMSwizzledScales, &swizzled, 1, &written);
   EXPECT_EQ(swizzled, 1);
+  EXPECT_EQ(written, 1u);
+
+  const int32_t e4m3_max = 256;
+  nvte_set_tensor_param_v2(tensor, kNVTENVFP4E4M3Max, &e4m3_max, sizeof(e4m3_max));
+  int32_t kept = 0;
+  nvte_get_tensor_param_v2(tensor, kNVTENVFP4E4M3Max, &kept, sizeof(kept), &written);
+  EXPECT_EQ(kept, 256);
+  EXPECT_EQ(written, 4u);
+  nvte_set_tensor_param_v2(tensor, kNVTERowScaledNVFP4, &swizzled, 1);
+  nvte_get_tensor_param_v2(tensor, kNVTERowScaledNVFP4, nullptr, 0, &written);
   EXPECT_EQ(written, 1u);
 
   NVTETensor handle = tensor;
@@ -205,6 +184,9 @@ TEST(NvteTest, QuantizationConfigsKeepTheirAttributes) {
   config.set_nvfp4_2d_quantization(true);
   config.set_stochastic_rounding(true);
   config.set_use_fast_math(true);
+  config.set_nvfp4_4over6_mode(kNVTENVFP44Over6MinMSE);
+  config.set_nvfp4_4over6_err_use_fast_math(true);
+  config.set_mxfp8_2d_quantization(true);
   NVTETensor tensor = nullptr;
   size_t written = 0;
   nvte_get_quantization_config_attribute(config, kNVTEQuantizationConfigNoopTensor, &tensor,
@@ -217,6 +199,11 @@ TEST(NvteTest, QuantizationConfigsKeepTheirAttributes) {
   EXPECT_EQ(epsilon, 0.5f);
   nvte_get_quantization_config_attribute(config, kNVTEQuantizationConfigUseFastMath, nullptr, 0,
                                          &written);
+  EXPECT_EQ(written, 1u);
+  uint8_t mode = 0;
+  nvte_get_quantization_config_attribute(config, kNVTEQuantizationConfigNVFP44Over6Mode, &mode, 1,
+                                         &written);
+  EXPECT_EQ(mode, kNVTENVFP44Over6MinMSE);
   EXPECT_EQ(written, 1u);
 }
 
@@ -263,6 +250,64 @@ TEST(NvteTest, QuantizesLikeTheNativeApi) {
   }
 }
 
+// Catches blocks that stay 1x32 and 32x1 when the config asks for 32x32.
+TEST(NvteTest, QuantizesTwoDimensionalBlocksLikeTheNativeApi) {
+  QuantizationConfigWrapper quantization_config;
+  quantization_config.set_mxfp8_2d_quantization(true);
+  QuantizeOptions options;
+  options.use_2d_blocks = true;
+  const cutedsl_quant::Shape shape = {70, 97};
+  for (const QuantizeConfig& config : CastConfigs()) {
+    std::vector<uint8_t> bytes = RandomElements(70 * 97, config.dtype, 9);
+    const Tensor view = HostTensor(bytes.data(), config.dtype, shape);
+    HostOutput expected(config, shape, false);
+    Quantize(view, expected.tensor, options, nullptr);
+    HostOutput actual(config, shape, false);
+    nvte_quantize_v2(Wrap(view).data(), Wrap(actual).data(), quantization_config, nullptr);
+    SCOPED_TRACE(config.Name());
+    ExpectSame(actual, expected);
+  }
+}
+
+// Catches a tensor of a list that is left out, mixed up with another, or has no elements.
+TEST(NvteTest, QuantizesListsLikeTheirTensors) {
+  const cutedsl_quant::Shape shapes[] = {{33, 47}, {0, 64}, {2, 3, 64}};
+  QuantizeConfig config;
+  config.rowwise = config.colwise = true;
+  std::vector<std::vector<uint8_t>> memory;
+  std::vector<TensorWrapper> wrappers;
+  std::vector<NVTETensor> inputs, outputs;
+  std::deque<HostOutput> actual, expected;
+  for (const auto& shape : shapes) {
+    const int64_t size = HostTensor(nullptr, config.dtype, shape).size();
+    memory.push_back(RandomElements(size, config.dtype, 10));
+    const Tensor view = HostTensor(memory.back().data(), config.dtype, shape);
+    expected.emplace_back(config, shape, false);
+    actual.emplace_back(config, shape, false);
+    Quantize(view, expected.back().tensor, {}, nullptr);
+    wrappers.push_back(Wrap(view));
+    inputs.push_back(wrappers.back().data());
+    wrappers.push_back(Wrap(actual.back()));
+    outputs.push_back(wrappers.back().data());
+  }
+  nvte_multi_tensor_quantize(inputs.data(), outputs.data(), nullptr, 3, nullptr);
+  for (int i = 0; i < 3; ++i) ExpectSame(actual[i], expected[i]);
+  nvte_multi_tensor_quantize(nullptr, nullptr, nullptr, 0, nullptr);
+}
+
+// Catches bytes that are left over, a write beyond the tensor, or one through a null pointer.
+TEST(NvteTest, ZeroesTensors) {
+  GuardedBytes data(2 * 3 * 5);
+  float amax = 7;
+  TensorWrapper tensor(data.data(), std::vector<size_t>{3, 5}, DType::kBFloat16, &amax);
+  tensor.zero_(nullptr);
+  EXPECT_EQ(data.contents(), std::vector<uint8_t>(30, 0));
+  EXPECT_TRUE(data.guards_intact());
+  EXPECT_EQ(amax, 0);
+  TensorWrapper(NVTE_MXFP8_1D_SCALING).zero_(nullptr);
+  nvte_zero_tensor(nullptr, nullptr);
+}
+
 // Catches the same in the other direction.
 TEST(NvteTest, DequantizesLikeTheNativeApi) {
   for (const QuantizeConfig& config : CastConfigs()) {
@@ -301,9 +346,11 @@ TEST(NvteTest, Errors) {
   no_scales.set_rowwise_data(memory, DType::kFloat8E4M3, std::vector<size_t>{1, 1});
   NVTEBasicTensor too_many_dims = input.get_rowwise_data();
   too_many_dims.shape.ndim = 16;
-  const auto tensor_param = static_cast<NVTETensorParam>(8);
+  const auto tensor_param = static_cast<NVTETensorParam>(10);
   const auto attribute = static_cast<NVTEQuantizationConfigAttribute>(99);
   QuantizationConfigWrapper config;
+  TensorWrapper empty(nullptr, std::vector<size_t>{0}, DType::kBFloat16);
+  NVTETensor list[] = {empty.data(), input.data()};
   size_t size = 0;
   const struct {
     std::function<void()> call;
@@ -321,6 +368,10 @@ TEST(NvteTest, Errors) {
        {"nvte_quantize_v2: output.rowwise_scale_inv"}},
       {[&] { nvte_quantize_noop(input.data(), no_scales.data(), nullptr, nullptr); },
        {"nvte_quantize_noop: output.rowwise_scale_inv"}},
+      {[&] { nvte_multi_tensor_quantize(nullptr, nullptr, nullptr, 1, nullptr); },
+       {"nvte_multi_tensor_quantize: inputs", "null"}},
+      {[&] { nvte_multi_tensor_quantize(list, list, nullptr, 2, nullptr); },
+       {"nvte_multi_tensor_quantize: output", "scaling mode 0", "(tensor 1)"}},
       {[&] { nvte_dequantize(no_scales.data(), input.data(), nullptr); },
        {"nvte_dequantize: input.rowwise_scale_inv"}},
       {[&] { nvte_dequantize(input.data(), input.data(), nullptr); },
@@ -332,7 +383,7 @@ TEST(NvteTest, Errors) {
       {[&] { nvte_get_tensor_param(input.data(), kNVTEWithGEMMSwizzledScales); },
        {"nvte_get_tensor_param", "parameter 7"}},
       {[&] { nvte_set_tensor_param_v2(input.data(), tensor_param, memory, sizeof(memory)); },
-       {"nvte_set_tensor_param_v2", "parameter 8"}},
+       {"nvte_set_tensor_param_v2", "parameter 10"}},
       {[&] {
          nvte_set_tensor_param_v2(input.data(), kNVTEAmax, &too_many_dims, sizeof(too_many_dims));
        },

@@ -43,7 +43,7 @@ struct NVTEBasicTensor {
   NVTEShape shape;
 };
 
-// What a tensor handle holds: views (NVTEBasicTensor) but for the last one.
+// What a tensor handle holds: views (NVTEBasicTensor) but for the last three.
 enum NVTETensorParam {
   kNVTERowwiseData = 0,             // the data; for MXFP8, with scales of 1x32 blocks
   kNVTEColumnwiseData = 1,          // MXFP8: the data with scales of 32x1 blocks, not transposed
@@ -53,6 +53,8 @@ enum NVTETensorParam {
   kNVTEColumnwiseScaleInv = 5,      // E8M0
   kNVTEColumnwiseAmax = 6,          // not used by MXFP8
   kNVTEWithGEMMSwizzledScales = 7,  // uint8_t: whether scales are in the GEMM's 128x4 tiles
+  kNVTERowScaledNVFP4 = 8,          // uint8_t; not used by MXFP8
+  kNVTENVFP4E4M3Max = 9,            // int32_t; not used by MXFP8
   kNVTENumTensorParams
 };
 
@@ -65,14 +67,20 @@ enum NVTEScalingMode {
   NVTE_INVALID_SCALING = 100
 };
 
+// Not used by MXFP8.
+enum NVTENVFP44Over6Mode {
+  kNVTENVFP44Over6Disabled = 0,
+  kNVTENVFP44Over6MinMAE = 1,
+  kNVTENVFP44Over6MinMSE = 2,
+};
+
 typedef void* NVTETensor;
 
 // An empty handle; to be destroyed by nvte_destroy_tensor, which ignores null.
 NVTETensor nvte_create_tensor(NVTEScalingMode scaling_mode);
 void nvte_destroy_tensor(NVTETensor tensor);
 
-// `size_in_bytes` is the size of `buf`, which holds the parameter's value: an NVTEBasicTensor, or a
-// uint8_t for kNVTEWithGEMMSwizzledScales.
+// `size_in_bytes` is the size of `buf`, which holds the parameter's value, of the type given above.
 void nvte_set_tensor_param_v2(NVTETensor tensor, NVTETensorParam param, const void* buf,
                               size_t size_in_bytes);
 // `buf` or `size_written` may be null: what is asked for with them is then not written.
@@ -106,6 +114,9 @@ float* nvte_tensor_amax(const NVTETensor tensor);
 float* nvte_tensor_scale(const NVTETensor tensor);
 float* nvte_tensor_scale_inv(const NVTETensor tensor);  // rowwise
 
+// Zeroes the rowwise data and the amax, where they are allocated.
+void nvte_zero_tensor(const NVTETensor tensor, cudaStream_t stream);
+
 // At most 15 dimensions; all zero if `data` is null.
 NVTEShape nvte_make_shape(const size_t* data, size_t ndim);
 
@@ -119,6 +130,9 @@ enum NVTEQuantizationConfigAttribute {
   kNVTEQuantizationConfigNVFP42DQuantization = 5,           // uint8_t
   kNVTEQuantizationConfigStochasticRounding = 6,            // uint8_t
   kNVTEQuantizationConfigUseFastMath = 7,                   // uint8_t
+  kNVTEQuantizationConfigNVFP44Over6Mode = 8,               // an NVTENVFP44Over6Mode in a uint8_t
+  kNVTEQuantizationConfigNVFP44Over6ErrUseFastMath = 9,     // uint8_t
+  kNVTEQuantizationConfigMXFP82DQuantization = 10,          // uint8_t: 32x32 blocks
   kNVTEQuantizationConfigNumAttributes
 };
 
@@ -259,6 +273,15 @@ class TensorWrapper {
     nvte_set_tensor_param_v2(tensor_, kNVTEWithGEMMSwizzledScales, &value, sizeof(value));
   }
 
+  void set_row_scaled_nvfp4(bool row_scaled_nvfp4) {
+    const uint8_t value = row_scaled_nvfp4;
+    nvte_set_tensor_param_v2(tensor_, kNVTERowScaledNVFP4, &value, sizeof(value));
+  }
+  void set_nvfp4_e4m3_max(int nvfp4_e4m3_max) {
+    const int32_t value = nvfp4_e4m3_max;
+    nvte_set_tensor_param_v2(tensor_, kNVTENVFP4E4M3Max, &value, sizeof(value));
+  }
+
   NVTEBasicTensor get_parameter(const NVTETensorParam param) const {
     return nvte_get_tensor_param(tensor_, param);
   }
@@ -275,6 +298,17 @@ class TensorWrapper {
     uint8_t value = 0;
     nvte_get_tensor_param_v2(tensor_, kNVTEWithGEMMSwizzledScales, &value, sizeof(value), nullptr);
     return value != 0;
+  }
+
+  bool get_row_scaled_nvfp4() const {
+    uint8_t value = 0;
+    nvte_get_tensor_param_v2(tensor_, kNVTERowScaledNVFP4, &value, sizeof(value), nullptr);
+    return value != 0;
+  }
+  int get_nvfp4_e4m3_max() const {
+    int32_t value = 0;
+    nvte_get_tensor_param_v2(tensor_, kNVTENVFP4E4M3Max, &value, sizeof(value), nullptr);
+    return value;
   }
 
   const NVTEShape shape() const { return Ask(nvte_tensor_shape, emptyShape); }
@@ -298,6 +332,8 @@ class TensorWrapper {
   NVTEScalingMode scaling_mode() const {
     return Ask(nvte_tensor_scaling_mode, NVTE_DELAYED_TENSOR_SCALING);
   }
+
+  void zero_(cudaStream_t stream) { nvte_zero_tensor(tensor_, stream); }
 
  private:
   static NVTEShape ToShape(const NVTEShape& shape) { return shape; }
@@ -348,10 +384,19 @@ class QuantizationConfigWrapper {
   void set_nvfp4_2d_quantization(bool value) {
     Set(kNVTEQuantizationConfigNVFP42DQuantization, uint8_t{value});
   }
+  void set_mxfp8_2d_quantization(bool value) {
+    Set(kNVTEQuantizationConfigMXFP82DQuantization, uint8_t{value});
+  }
   void set_stochastic_rounding(bool value) {
     Set(kNVTEQuantizationConfigStochasticRounding, uint8_t{value});
   }
   void set_use_fast_math(bool value) { Set(kNVTEQuantizationConfigUseFastMath, uint8_t{value}); }
+  void set_nvfp4_4over6_mode(NVTENVFP44Over6Mode value) {
+    Set(kNVTEQuantizationConfigNVFP44Over6Mode, static_cast<uint8_t>(value));
+  }
+  void set_nvfp4_4over6_err_use_fast_math(bool value) {
+    Set(kNVTEQuantizationConfigNVFP44Over6ErrUseFastMath, uint8_t{value});
+  }
 
  private:
   template <typename Value>
