@@ -79,24 +79,5 @@ Tensor MakeTensor(void* data, DType dtype, Device device, const std::vector<int6
   return tensor;
 }
 
-void RunCall(const QuantizeConfig& config, CallTensors& tensors, Stream stream) {
-  const auto& [input, act_input, output, dbias, workspace, noop] = tensors;
-  if (config.with_dbias && config.with_dact) {
-    QuantizeDbiasDActivation(config.activation, input, act_input, output, dbias, &tensors.workspace,
-                             stream);
-  } else if (config.with_dbias) {
-    QuantizeDbias(input, output, dbias, &tensors.workspace, stream);
-  } else if (config.with_dact) {
-    QuantizeDActivation(config.activation, input, act_input, output, stream);
-  } else if (config.with_act) {
-    QuantizeActivation(config.activation, input, output, stream);
-  } else {
-    QuantizeOptions options;
-    options.noop = noop;
-    options.use_2d_blocks = config.use_2d_quantization;
-    Quantize(input, output, options, stream);
-  }
-}
-
 }  // namespace testing
 }  // namespace cutedsl_quant

@@ -9,11 +9,15 @@
 #include <vector>
 
 #include "cutedsl_quant/config.h"
-#include "cutedsl_quant/quantize.h"
+#include "cutedsl_quant/tensor.h"
 #include "tests/gpu/expected.h"
+#include "tools/bench/fusions.h"
 
 namespace cutedsl_quant {
 namespace testing {
+
+using bench::CallTensors;
+using bench::RunCall;
 
 struct Shape {
   std::vector<int64_t> dims;
@@ -55,20 +59,6 @@ std::vector<Call> FewCalls(const QuantizeConfig& fusion, DType dtype, DType fp8_
 bool IsSmooth(const QuantizeConfig& config);
 
 Tensor MakeTensor(void* data, DType dtype, Device device, const std::vector<int64_t>& dims);
-
-// The tensors of a call; those that its configuration does not need are ignored.
-struct CallTensors {
-  Tensor input;
-  Tensor act_input;
-  QuantizedTensor output;
-  Tensor dbias;
-  Tensor workspace;
-  Tensor noop;
-};
-
-// Calls the function of the native API that `config` stands for. With column sums and a workspace
-// without memory, that only describes the workspace.
-void RunCall(const QuantizeConfig& config, CallTensors& tensors, Stream stream);
 
 }  // namespace testing
 }  // namespace cutedsl_quant

@@ -136,7 +136,8 @@ CallTensors CallBuffers::Tensors(const Call& call) const {
   tensors.dbias = Tensor(dbias_.data(), dtype_, device_, {n_});
   tensors.workspace =
       Tensor(workspace_.data(), DType::kFloat32, device_, {WorkspaceRows(config), n_});
-  if (call.noop) tensors.noop = Tensor(noop_.data(), DType::kFloat32, device_, {1});
+  tensors.options.use_2d_blocks = config.use_2d_quantization;
+  if (call.noop) tensors.options.noop = Tensor(noop_.data(), DType::kFloat32, device_, {1});
   return tensors;
 }
 

@@ -68,6 +68,7 @@ Expected MakeExpected(const QuantizeConfig& config, const void* input, const voi
     output.columnwise_scale_inv =
         tensor(&expected.columnwise.scales[begin * n], DType::kFloat8E8M0, columnwise);
     output.amax = Tensor(&amax[begin], DType::kFloat32, Device{}, {1});
+    tensors.options.use_2d_blocks = config.use_2d_quantization;
     RunCall(without_dbias, tensors, nullptr);
   });
   expected.amax = *std::max_element(amax.begin(), amax.end());

@@ -23,5 +23,21 @@ std::string FusionName(const QuantizeConfig& config) {
   return config.activation == Activation::kNone ? "dbias" : "dbias_" + activation;
 }
 
+void RunCall(const QuantizeConfig& config, CallTensors& tensors, Stream stream) {
+  const auto& [input, act_input, output, dbias, workspace, options] = tensors;
+  if (config.with_dbias && config.with_dact) {
+    QuantizeDbiasDActivation(config.activation, input, act_input, output, dbias, &tensors.workspace,
+                             stream);
+  } else if (config.with_dbias) {
+    QuantizeDbias(input, output, dbias, &tensors.workspace, stream);
+  } else if (config.with_dact) {
+    QuantizeDActivation(config.activation, input, act_input, output, stream);
+  } else if (config.with_act) {
+    QuantizeActivation(config.activation, input, output, stream);
+  } else {
+    Quantize(input, output, options, stream);
+  }
+}
+
 }  // namespace bench
 }  // namespace cutedsl_quant

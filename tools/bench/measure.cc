@@ -1,7 +1,11 @@
 #include "tools/bench/measure.h"
 
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
 #include <algorithm>
 #include <chrono>
+#include <stdexcept>
 
 #include "common/cuda_check.h"
 
@@ -48,6 +52,42 @@ Times MeasureGpu(int num_sets, int launches, int replays,
   CUTEDSL_QUANT_CUDA(cudaEventDestroy(end));
   CUTEDSL_QUANT_CUDA(cudaStreamDestroy(stream));
   return Summarize(us);
+}
+
+std::vector<LaunchShape> KernelsOf(const std::function<void(cudaStream_t)>& call) {
+  // The runtime knows its own kernels only; the driver knows all.
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult found;
+  CUTEDSL_QUANT_CUDA(cudaGetDriverEntryPointByVersion("cuGraphKernelNodeGetParams", &entry, 12000,
+                                                      cudaEnableDefault, &found));
+  if (found != cudaDriverEntryPointSuccess) {
+    throw std::runtime_error("the driver has no cuGraphKernelNodeGetParams");
+  }
+  const auto get_params = reinterpret_cast<PFN_cuGraphKernelNodeGetParams_v12000>(entry);
+
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  CUTEDSL_QUANT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  call(stream);  // loads the kernels, which a capture could not
+  CUTEDSL_QUANT_CUDA(cudaStreamSynchronize(stream));
+  CUTEDSL_QUANT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  call(stream);
+  CUTEDSL_QUANT_CUDA(cudaStreamEndCapture(stream, &graph));
+  size_t num_nodes = 0;
+  CUTEDSL_QUANT_CUDA(cudaGraphGetNodes(graph, nullptr, &num_nodes));
+  std::vector<cudaGraphNode_t> nodes(num_nodes);
+  CUTEDSL_QUANT_CUDA(cudaGraphGetNodes(graph, nodes.data(), &num_nodes));
+  std::vector<LaunchShape> shapes;
+  for (cudaGraphNode_t node : nodes) {
+    CUDA_KERNEL_NODE_PARAMS params;
+    if (get_params(node, &params) != CUDA_SUCCESS) continue;  // not a kernel
+    shapes.push_back({dim3(params.gridDimX, params.gridDimY, params.gridDimZ),
+                      dim3(params.blockDimX, params.blockDimY, params.blockDimZ),
+                      params.sharedMemBytes});
+  }
+  CUTEDSL_QUANT_CUDA(cudaGraphDestroy(graph));
+  CUTEDSL_QUANT_CUDA(cudaStreamDestroy(stream));
+  return shapes;
 }
 
 std::vector<Times> MeasureHost(const std::vector<HostCall>& calls) {

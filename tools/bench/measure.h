@@ -7,6 +7,8 @@
 #include <functional>
 #include <vector>
 
+#include "tools/bench/empty_kernel.h"
+
 namespace cutedsl_quant {
 namespace bench {
 
@@ -24,6 +26,9 @@ Times Summarize(std::vector<double> times);
 // when its turn comes.
 Times MeasureGpu(int num_sets, int launches, int replays,
                  const std::function<void(int set, cudaStream_t stream)>& launch);
+
+// The kernels that one call launches. It is made twice, the second time in a stream capture.
+std::vector<LaunchShape> KernelsOf(const std::function<void(cudaStream_t stream)>& call);
 
 struct HostCall {
   std::function<void()> prepare;  // before each batch of calls, not timed

@@ -1,15 +1,19 @@
 #include "tools/bench/options.h"
 
 #include <cstdlib>
+#include <iterator>
 #include <stdexcept>
+#include <type_traits>
+
+#include "tools/bench/fusions.h"
 
 namespace cutedsl_quant {
 namespace bench {
 namespace {
 
-template <typename T>
+template <typename T, typename Name = const char*>
 struct Choice {
-  const char* name;
+  Name name;
   T value;
 };
 
@@ -22,6 +26,19 @@ constexpr Choice<bool> kLayouts[] = {{"compact", false}, {"swizzled", true}};
 constexpr Choice<bool> kSwitches[] = {{"off", false}, {"on", true}};
 constexpr Choice<Backend> kBackends[] = {{"cuda", Backend::kCuda}, {"cutedsl", Backend::kCutedsl}};
 
+std::vector<Choice<QuantizeConfig, std::string>> Fusions() {
+  std::vector<Choice<QuantizeConfig, std::string>> choices;
+  for (const QuantizeConfig& fusion : AllFusions()) choices.push_back({FusionName(fusion), fusion});
+  return choices;
+}
+
+// 2^20, 2^21, ... 2^33 elements.
+std::vector<Size> ScalingSizes() {
+  std::vector<Size> sizes;
+  for (int64_t rows = 256; rows <= int64_t{1} << 21; rows *= 2) sizes.push_back({rows, 4096});
+  return sizes;
+}
+
 std::vector<std::string> Split(const std::string& text) {
   std::vector<std::string> parts;
   size_t begin = 0;
@@ -33,14 +50,13 @@ std::vector<std::string> Split(const std::string& text) {
 }
 
 // The values of a comma-separated list of names; "all" is all of them.
-template <typename T, size_t kCount>
-std::vector<T> Choose(const std::string& flag, const std::string& text,
-                      const Choice<T> (&choices)[kCount]) {
-  std::vector<T> values;
+template <typename Choices>
+auto Choose(const std::string& flag, const std::string& text, const Choices& choices) {
+  std::vector<std::decay_t<decltype(std::begin(choices)->value)>> values;
   for (const std::string& part : Split(text)) {
     const size_t before = values.size();
     std::string accepted;
-    for (const Choice<T>& choice : choices) {
+    for (const auto& choice : choices) {
       if (part == choice.name || part == "all") values.push_back(choice.value);
       accepted += std::string(choice.name) + ", ";
     }
@@ -84,11 +100,14 @@ std::string Find(const Choice<T> (&choices)[kCount], Equal equal) {
 }  // namespace
 
 const char kUsage[] =
-    "Measures casts to MXFP8 on GPU 0: GPU time, host time of a call, first call.\n"
+    "Measures casts to MXFP8 on GPU 0, plain and fused: GPU time, host time of a call, first "
+    "call.\n"
     "\n"
     "  --sizes 1024x4096,...      rows x columns\n"
+    "  --scaling                  sizes from 2^20 to 2^33 elements instead\n"
     "  --dtype fp32,fp16,bf16     of the input\n"
     "  --fp8 e4m3,e5m2\n"
+    "  --fusion none,dbias,gelu,dgelu,dbias_dgelu,...\n"
     "  --direction rowwise,columnwise,both\n"
     "  --layout compact,swizzled  of the scales\n"
     "  --amax off,on\n"
@@ -111,6 +130,10 @@ Options ParseOptions(int argc, char** argv) {
       options.first_call_only = true;
       continue;
     }
+    if (flag == "--scaling") {
+      options.sizes = ScalingSizes();
+      continue;
+    }
     std::string value;
     const size_t equals = flag.find('=');
     if (equals != std::string::npos) {
@@ -125,6 +148,8 @@ Options ParseOptions(int argc, char** argv) {
       options.dtypes = Choose(flag, value, kDTypes);
     } else if (flag == "--fp8") {
       options.fp8_dtypes = Choose(flag, value, kFp8DTypes);
+    } else if (flag == "--fusion") {
+      options.fusions = Choose(flag, value, Fusions());
     } else if (flag == "--direction") {
       options.directions = Choose(flag, value, kDirections);
     } else if (flag == "--layout") {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cutedsl_quant/backend.h"
+#include "cutedsl_quant/config.h"
 #include "cutedsl_quant/tensor.h"
 
 namespace cutedsl_quant {
@@ -25,6 +26,7 @@ struct Directions {
 struct Options {
   std::vector<DType> dtypes = {DType::kBFloat16};
   std::vector<DType> fp8_dtypes = {DType::kFloat8E4M3};
+  std::vector<QuantizeConfig> fusions = {QuantizeConfig()};  // their dbias, activation, derivative
   std::vector<Directions> directions = {{true, false}, {false, true}, {true, true}};
   std::vector<bool> swizzled = {false, true};
   std::vector<bool> amax = {false};

@@ -38,11 +38,36 @@ TEST(OptionsTest, ListsAndBothSpellings) {
   EXPECT_EQ(options.json, "x.json");
 }
 
+// Finds a fusion that cannot be named, or whose name stands for another one.
+TEST(OptionsTest, Fusions) {
+  const Options options = Parse({"--fusion", "none,dbias,gelu,dsilu,dbias_dgelu"});
+  ASSERT_EQ(options.fusions.size(), 5u);
+  EXPECT_EQ(options.fusions[0].activation, Activation::kNone);
+  EXPECT_TRUE(options.fusions[1].with_dbias);
+  EXPECT_TRUE(options.fusions[2].with_act);
+  EXPECT_TRUE(options.fusions[3].with_dact);
+  EXPECT_TRUE(options.fusions[4].with_dbias && options.fusions[4].with_dact);
+  EXPECT_EQ(options.fusions[4].activation, Activation::kDGelu);
+  EXPECT_EQ(Parse({"--fusion=all"}).fusions.size(), 17u);
+}
+
+// Finds sizes that do not double.
+TEST(OptionsTest, Scaling) {
+  const Options options = Parse({"--scaling"});
+  ASSERT_EQ(options.sizes.size(), 14u);
+  int64_t elements = int64_t{1} << 20;
+  for (const Size& size : options.sizes) {
+    EXPECT_EQ(size.rows * size.cols, elements);
+    elements *= 2;
+  }
+}
+
 // Finds bad arguments that are measured instead of refused.
 TEST(OptionsTest, RefusesWhatItDoesNotKnow) {
-  for (const char* argument : {"--sizes=12", "--sizes=0x5", "--sizes=4x", "--sizes=4x5x6",
-                               "--dtype=int8", "--dtype=", "--only=all", "--replays=-1",
-                               "--replays=many", "--json=", "--verbose", "8192x8192"}) {
+  for (const char* argument :
+       {"--sizes=12", "--sizes=0x5", "--sizes=4x", "--sizes=4x5x6", "--dtype=int8",
+        "--fusion=dbias_gelu", "--dtype=", "--only=all", "--replays=-1", "--replays=many",
+        "--json=", "--verbose", "8192x8192"}) {
     EXPECT_THROW(Parse({argument}), std::invalid_argument) << argument;
   }
 }
