@@ -16,8 +16,8 @@ void Cast(const char* function, NVTETensor input, NVTETensor output, NVTETensor 
   QuantizeOptions options;
   options.use_2d_blocks = use_2d_blocks;
   if (noop != nullptr) {
-    options.noop = TranslateIfAllocated(Handle(function, "noop", noop).views[kNVTERowwiseData],
-                                        operands->input.device);
+    TranslateIfAllocated(Handle(function, "noop", noop).views[kNVTERowwiseData],
+                         operands->input.device, &options.noop);
   }
   QuantizeAs(function, operands->input, operands->output, options, stream);
 }

@@ -29,8 +29,8 @@ const void* FirstScales(const TensorHandle& handle) {
 
 QuantizedTensor TranslateScales(const TensorHandle& handle, Device device) {
   QuantizedTensor tensor;
-  tensor.rowwise_scale_inv = TranslateIfAllocated(handle.views[kNVTERowwiseScaleInv], device);
-  tensor.columnwise_scale_inv = TranslateIfAllocated(handle.views[kNVTEColumnwiseScaleInv], device);
+  TranslateIfAllocated(handle.views[kNVTERowwiseScaleInv], device, &tensor.rowwise_scale_inv);
+  TranslateIfAllocated(handle.views[kNVTEColumnwiseScaleInv], device, &tensor.columnwise_scale_inv);
   tensor.swizzled_scales = handle.swizzled_scales != 0;
   return tensor;
 }

@@ -13,6 +13,16 @@ static_assert(static_cast<int>(DType::kFloat32) == kNVTEFloat32 &&
               "DType has TransformerEngine's values");
 static_assert(kMaxDims == sizeof(NVTEShape::data) / sizeof(size_t), "so have the dimensions");
 
+void Fill(const NVTEBasicTensor& view, Device device, Tensor* tensor) {
+  tensor->data = view.data_ptr;
+  tensor->dtype = static_cast<DType>(view.dtype);
+  tensor->device = device;
+  tensor->ndim = static_cast<int>(view.shape.ndim);
+  for (int i = 0; i < tensor->ndim; ++i) {
+    tensor->shape[i] = static_cast<int64_t>(view.shape.data[i]);
+  }
+}
+
 }  // namespace
 
 bool MeansNoGpu(cudaError_t status) {
@@ -39,18 +49,12 @@ bool IsEmpty(const NVTEBasicTensor& view) {
 
 Tensor Translate(const NVTEBasicTensor& view, Device device) {
   Tensor tensor;
-  tensor.data = view.data_ptr;
-  tensor.dtype = static_cast<DType>(view.dtype);
-  tensor.device = device;
-  tensor.ndim = static_cast<int>(view.shape.ndim);
-  for (int i = 0; i < tensor.ndim; ++i) {
-    tensor.shape[i] = static_cast<int64_t>(view.shape.data[i]);
-  }
+  Fill(view, device, &tensor);
   return tensor;
 }
 
-Tensor TranslateIfAllocated(const NVTEBasicTensor& view, Device device) {
-  return view.data_ptr == nullptr ? Tensor() : Translate(view, device);
+void TranslateIfAllocated(const NVTEBasicTensor& view, Device device, Tensor* tensor) {
+  if (view.data_ptr != nullptr) Fill(view, device, tensor);
 }
 
 void CheckIsMxfp8(const char* function, const char* name, const TensorHandle& handle) {
@@ -65,17 +69,17 @@ QuantizedTensor TranslateQuantized(const char* function, const char* name,
   CheckIsMxfp8(function, name, handle);
   QuantizedTensor tensor;
   const auto translate_direction = [&](NVTETensorParam data, NVTETensorParam scale_inv,
-                                       Tensor& data_out, Tensor& scale_inv_out) {
-    data_out = TranslateIfAllocated(handle.views[data], device);
-    if (data_out.present()) {
-      scale_inv_out = TranslateIfAllocated(handle.views[scale_inv], device);
+                                       Tensor* data_out, Tensor* scale_inv_out) {
+    TranslateIfAllocated(handle.views[data], device, data_out);
+    if (data_out->present()) {
+      TranslateIfAllocated(handle.views[scale_inv], device, scale_inv_out);
     }
   };
-  translate_direction(kNVTERowwiseData, kNVTERowwiseScaleInv, tensor.rowwise_data,
-                      tensor.rowwise_scale_inv);
-  translate_direction(kNVTEColumnwiseData, kNVTEColumnwiseScaleInv, tensor.columnwise_data,
-                      tensor.columnwise_scale_inv);
-  tensor.amax = TranslateIfAllocated(handle.views[kNVTEAmax], device);
+  translate_direction(kNVTERowwiseData, kNVTERowwiseScaleInv, &tensor.rowwise_data,
+                      &tensor.rowwise_scale_inv);
+  translate_direction(kNVTEColumnwiseData, kNVTEColumnwiseScaleInv, &tensor.columnwise_data,
+                      &tensor.columnwise_scale_inv);
+  TranslateIfAllocated(handle.views[kNVTEAmax], device, &tensor.amax);
   tensor.swizzled_scales = handle.swizzled_scales != 0;
   return tensor;
 }
@@ -84,9 +88,9 @@ std::optional<Operands> TranslateOperands(const char* function, const char* inpu
                                           NVTETensor input, NVTETensor output) {
   const NVTEBasicTensor& from = Handle(function, input_name, input).views[kNVTERowwiseData];
   const TensorHandle& to = Handle(function, "output", output);
-  if (IsEmpty(from)) return std::nullopt;
-  const Device device = DeviceOf(from.data_ptr);
-  return Operands{Translate(from, device), TranslateQuantized(function, "output", to, device)};
+  std::optional<Operands> operands;
+  if (!IsEmpty(from)) operands.emplace(function, from, to, DeviceOf(from.data_ptr));
+  return operands;
 }
 
 }  // namespace nvte

@@ -24,8 +24,9 @@ bool IsEmpty(const NVTEBasicTensor& view);
 
 Tensor Translate(const NVTEBasicTensor& view, Device device);
 
-// Not allocated means not given.
-Tensor TranslateIfAllocated(const NVTEBasicTensor& view, Device device);
+// Leaves `tensor` as it is, not given, if `view` is not allocated. In place, like Operands: a
+// Tensor is 160 bytes, and to make and copy a handful takes longer than the rest of a translation.
+void TranslateIfAllocated(const NVTEBasicTensor& view, Device device, Tensor* tensor);
 
 // Throws InvalidArgument, naming `function` and `name`, if the tensor is of another kind.
 void CheckIsMxfp8(const char* function, const char* name, const TensorHandle& handle);
@@ -36,6 +37,11 @@ QuantizedTensor TranslateQuantized(const char* function, const char* name,
 
 // What a function quantizes, and into what.
 struct Operands {
+  Operands(const char* function, const NVTEBasicTensor& input, const TensorHandle& output,
+           Device device)
+      : input(Translate(input, device)),
+        output(TranslateQuantized(function, "output", output, device)) {}
+
   Tensor input;
   QuantizedTensor output;
 };
