@@ -26,7 +26,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def run(bundle: Path, *arguments: str) -> subprocess.CompletedProcess:
+def run(bundle: Path, *arguments: str | Path) -> subprocess.CompletedProcess:
     """Runs run.py with nothing in the environment and from another folder."""
     return subprocess.run(
         [sys.executable, bundle / "run.py", *arguments],
@@ -67,6 +67,14 @@ print(json.dumps([bytes(numpy.asarray(q.rowwise_data).view(numpy.uint8))[:3].hex
     codes, packages = json.loads(result.stdout)
     assert codes == "7e38fe"
     assert {f"libkernels_{arch}.so" for arch in ("sm_90a", "sm_100f", "sm_120f")} <= set(packages)
+
+
+def test_comparison_without_torch(bundle: Path):
+    """Would catch a comparison that measures nothing and says so to nobody."""
+    script = bundle / "_main" / "tools" / "bench" / "compare_torch.py"
+    result = run(bundle, "python", script)
+    assert result.returncode == 1
+    assert "compare_torch: torch is not installed" in result.stderr
 
 
 def test_unknown_command(bundle: Path):
