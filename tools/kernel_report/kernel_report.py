@@ -156,7 +156,7 @@ def _print(kernels: Sequence[KernelFacts]) -> None:
         if group:
             print(f"{architecture}\n\n{_resources_table(group)}\n")
             print(
-                f"Instructions per element; times per element on a {gpu.name}: "
+                f"Instructions per element; times per element on {gpu.name}: "
                 f"{gpu.multiprocessors} SMs, {gpu.clock / 1e9:.2f} GHz, "
                 f"{gpu.copy_rate / 1e12:.1f} TB/s\n\n{_times_table(group)}\n"
             )
