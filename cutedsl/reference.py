@@ -99,7 +99,9 @@ _GELU_CUBIC = np.float32(0.0713548163)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
-    return np.float32(1) / (np.float32(1) + np.exp(-x))
+    """Zero where it would be subnormal, as everywhere."""
+    s = np.float32(1) / (np.float32(1) + np.exp(-x))
+    return np.where(s < np.finfo(np.float32).tiny, np.float32(0), s)
 
 
 def _sigmoid_of_2u(x: np.ndarray) -> np.ndarray:

@@ -74,9 +74,8 @@ class Tuning:
                 not config.colwise
                 or (self.rows * self.lanes_along_m <= BLOCK and self.tile_rows % BLOCK == 0)
             ),
-            "for dbias, a warp is one row of lanes, and a CTA as high as a chunk of rows": (
-                not config.with_dbias
-                or (self.lanes_along_m == 1 and self.tile_rows == config.dbias_chunk_rows)
+            "for dbias, a CTA is as high as a chunk of rows": (
+                not config.with_dbias or self.tile_rows == config.dbias_chunk_rows
             ),
             "a CTA may have at most 1024 threads": self.threads <= 1024,
         }
@@ -89,7 +88,7 @@ def choose(config: QuantizeConfig, architecture: Architecture) -> Tuning:
     """The shape for `config` on `architecture`; the measurements are in docs/benchmarks."""
     del architecture  # the same shapes serve all of them so far
     if config.with_dbias or (config.with_dact and DTYPE_BYTES[config.dtype] == 4):
-        return _choose_for_many_registers(config)
+        return _choose_narrow(config)
     shape = dict(columns=8, lanes_along_n=32)
     if config.rowwise and config.colwise and not config.swizzled and DTYPE_BYTES[config.dtype] == 2:
         # A fusion needs registers of its own, so that fewer rows are left for a thread.
@@ -111,15 +110,20 @@ def choose(config: QuantizeConfig, architecture: Architecture) -> Tuning:
     return Tuning(columns=columns, rows=4, lanes_along_n=32, warps_along_n=1, warps_along_m=8)
 
 
-def _choose_for_many_registers(config: QuantizeConfig) -> Tuning:
-    """The shape where sums or two fp32 inputs need registers besides the elements."""
-    rows = 8
+def _choose_narrow(config: QuantizeConfig) -> Tuning:
+    """The shape where column sums or two fp32 inputs need registers besides the elements.
+
+    One load a row; with two inputs, tiles of 128 columns.
+    """
+    columns = _elements_of_a_load(config)
+    rows = 8 if config.with_dact else 16
+    lanes_along_n = min(WARP, 128 // columns) if config.with_dact else WARP
     tile_rows = config.dbias_chunk_rows if config.with_dbias else BLOCK
     return Tuning(
-        columns=_elements_of_a_load(config),
+        columns=columns,
         rows=rows,
-        lanes_along_n=32,
+        lanes_along_n=lanes_along_n,
         warps_along_n=1,
-        warps_along_m=tile_rows // rows,
+        warps_along_m=tile_rows // (rows * WARP // lanes_along_n),
         gathers_row_scales=config.rowwise,
     )

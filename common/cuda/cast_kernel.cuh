@@ -169,6 +169,8 @@ __global__ void __launch_bounds__(kThreads<kFusion>, kMinBlocks<T, kFusion>)
   if constexpr (kFusion == Fusion::kNone) {
     if (p.noop != nullptr && *p.noop == 1.0f) return;
   }
+  // The kernel that adds the workspace up may be set up; it waits for all that is written.
+  if constexpr (kHasSums<kFusion>) cudaTriggerProgrammaticLaunchCompletion();
 
   using Words = typename WordsOf<T, kVec>::Type;
   using Word = typename Words::Word;

@@ -23,6 +23,25 @@ void Launch(void (*kernel)(Params), int64_t blocks, int threads, const Params& p
       "cudaLaunchKernel");
 }
 
+// Launches a kernel that calls cudaGridDependencySynchronize before it touches what kernels before
+// it in the stream may write or read: it is set up while the last of them still runs.
+template <typename Params>
+void LaunchDependent(void (*kernel)(Params), int64_t blocks, int threads, const Params& params,
+                     cudaStream_t stream) {
+  void* args[] = {const_cast<Params*>(&params)};
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  CheckCuda(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), args),
+            "cudaLaunchKernelExC");
+}
+
 inline bool IsAligned(const void* pointer, uintptr_t bytes) {
   return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
 }

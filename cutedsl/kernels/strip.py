@@ -132,6 +132,7 @@ class StripKernel:
             min_blocks_per_mp=self.tuning.min_ctas_per_sm,
             preferred_smem_carveout=-1,  # the driver's choice; else the DSL asks a GPU
             stream=stream,
+            use_pdl=True,
         )
 
     @cute.kernel
@@ -151,6 +152,11 @@ class StripKernel:
         noop: cute.Pointer,
         tiles_n: cute.FastDivmodDivisorV2,
     ):
+        # Launched while the kernel before it in the stream still runs: from here on it is done.
+        cute.arch.griddepcontrol_wait()
+        if cutlass.const_expr(self.config.with_dbias):
+            # The same favour for the kernel that adds the workspace up.
+            cute.arch.griddepcontrol_launch_dependents()
         if self._is_wanted(noop):
             strip = self._place(m, n, tiles_n)
             fragment = cute.make_rmem_tensor((self.words_per_row, self.tuning.rows), Uint32)
@@ -282,6 +288,9 @@ class StripKernel:
     def _floats(self, row: list[Uint32]) -> list[Float32]:
         return [value for word in row for value in numerics.to_floats(self.config.dtype, word)]
 
+    def _floats_anew(self, row: list[Uint32]) -> list[Float32]:
+        return [value for word in row for value in numerics.to_floats_anew(self.config.dtype, word)]
+
     def _fuse(
         self, words: list[list[Uint32]], act_words: list[list[Uint32]] | None
     ) -> tuple[list[list[Uint32]], list[Float32]]:
@@ -293,7 +302,8 @@ class StripKernel:
         fused = []
         sums: list[Float32] = []
         for r, row in enumerate(words):
-            values = self._floats(row)
+            # Without a function the same words are converted again for the cast.
+            values = self._floats_anew(row) if token == "none" else self._floats(row)
             if self.config.with_act:
                 values = [activations.apply(token, value) for value in values]
             if act_words is not None:
@@ -349,7 +359,7 @@ class StripKernel:
         return shared
 
     def _store_column_sums(self, workspace: cute.Tensor, strip: _Strip, shared: Int32) -> None:
-        """Writes the tile's row of the dbias workspace: the sums over the warps, in their order."""
+        """Writes the tile's row of the dbias workspace: the threads' sums, added in order."""
         tuning = self.tuning
         first_row = strip.row - strip.local_row
         first_column = strip.column - strip.local_column
@@ -364,10 +374,12 @@ class StripKernel:
             )
             column = cutlass.min(column, Int32(tuning.tile_columns - 1))
             owner, index = column // tuning.columns, column % tuning.columns
+            owner = owner // tuning.lanes_along_n * WARP + owner % tuning.lanes_along_n
             address = shared + (index // 4 * (tuning.threads * 16) + owner * 16 + index % 4 * 4)
             sums = [
-                numerics.load_shared(address + warp * (tuning.warps_along_n * WARP * 16), 1)[0]
-                for warp in range(tuning.warps_along_m)
+                numerics.load_shared(address + thread * 16, 1)[0]
+                for warp in range(0, tuning.threads, WARP * tuning.warps_along_n)
+                for thread in range(warp, warp + WARP, tuning.lanes_along_n)
             ]
             total, *others = [numerics.to_floats("fp32", word)[0] for word in sums]
             for other in others:

@@ -222,7 +222,9 @@ def main() -> None:
     records = []
     for size in args.sizes.split(","):
         rows, cols = map(int, size.split("x"))
-        records += measure(rows, cols, args.dtype, args.fusion.split(","), args.direction.split(","))
+        records += measure(
+            rows, cols, args.dtype, args.fusion.split(","), args.direction.split(",")
+        )
     if args.json:
         machine = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__}
         args.json.write_text(json.dumps({"machine": machine, "gpu_time": records}, indent=1) + "\n")

@@ -64,14 +64,14 @@ struct Tensor {
   int64_t size() const { return ndim < 0 ? 0 : rows() * cols(); }
 
   void* data = nullptr;
-  DType dtype = DType::kFloat32;
-  Device device;
-  int ndim = -1;  // at most kMaxDims; -1: not given
-  int64_t shape[kMaxDims] = {};
   // Distances in elements between neighbours along each dimension (ndim of them), or null for
   // row-major contiguous. Tensors that are not contiguous are refused; the field exists so that
   // they can be.
   const int64_t* strides = nullptr;
+  DType dtype = DType::kFloat32;
+  Device device;
+  int ndim = -1;                 // at most kMaxDims; -1: not given
+  int64_t shape[kMaxDims] = {};  // last, so that all of a tensor of few dimensions is in one line
 };
 
 // "float32", "bfloat16", "float8_e4m3fn", ...
