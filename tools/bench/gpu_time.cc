@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "common/cuda_check.h"
+#include "cutedsl_quant/quantize.h"
 #include "tools/bench/buffer_sets.h"
 #include "tools/bench/empty_kernel.h"
 #include "tools/bench/fusions.h"
@@ -126,6 +127,18 @@ std::vector<QuantizeConfig> ConfigsOf(const Options& options, DType dtype) {
   return configs;
 }
 
+// Null, after a message, where the GPU's memory does not suffice.
+std::unique_ptr<const BufferSets> MakeBuffers(DType dtype, Size size, bool with_act_input,
+                                              int64_t l2_bytes) {
+  try {
+    return std::make_unique<const BufferSets>(dtype, size, with_act_input, l2_bytes);
+  } catch (const CudaError& error) {
+    printf("%-14s is not measured: %s\n", NameOf(size).c_str(), error.what());
+    cudaGetLastError();  // or the next launch would find it
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 void MeasureGpuTimes(const Options& options, int64_t l2_bytes, Results& results) {
@@ -134,7 +147,9 @@ void MeasureGpuTimes(const Options& options, int64_t l2_bytes, Results& results)
                                           [](const QuantizeConfig& f) { return f.with_dact; });
   for (DType dtype : options.dtypes) {
     for (const Size& size : options.sizes) {
-      const BufferSets buffers(dtype, size, with_act_input, l2_bytes);
+      const auto buffers_or_null = MakeBuffers(dtype, size, with_act_input, l2_bytes);
+      if (buffers_or_null == nullptr) continue;
+      const BufferSets& buffers = *buffers_or_null;
       table.AddCopy(dtype, size,
                     MeasureGpu(buffers.count(), buffers.Launches(2 * InputBytes(dtype, size)),
                                options.replays,
