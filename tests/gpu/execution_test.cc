@@ -1,7 +1,8 @@
 // Streams, threads, graphs and devices: calls whose results depend on where and when they run.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "common/numerics.h"
 #include "cutedsl_quant/quantize.h"
 #include "tests/gpu/call_buffers.h"
+#include "tests/gpu/expected.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/harness.h"
 #include "tests/gpu/values.h"
@@ -120,6 +122,59 @@ TEST_F(ExecutionTest, GraphReplayOnAnotherInput) {
     }
   }
   CUTEDSL_QUANT_CUDA(cudaStreamDestroy(stream));
+}
+
+// Finds a kernel that writes partial sums while those of the call before are still added up: calls
+// follow each other at once on one workspace, each with sums of its own.
+TEST_F(ExecutionTest, WorkspaceIsUsedAgainAtOnce) {
+  constexpr int kCalls = 16;
+  constexpr int64_t kRows = 4096;
+  constexpr int64_t kCols = 1024;
+  constexpr DType kDType = DType::kBFloat16;
+  QuantizeConfig config;
+  config.rowwise = config.with_dbias = true;
+  std::vector<std::vector<uint8_t>> values;
+  std::vector<std::unique_ptr<GpuBuffer>> inputs;
+  for (uint8_t seed = 0; seed < kCalls; ++seed) {
+    // Their sums are exact.
+    values.push_back(MakeValues(ValueClass::kIntegers, kDType, kRows, kCols, seed));
+    inputs.push_back(std::make_unique<GpuBuffer>(values.back().size(), 0));
+    inputs.back()->Upload(values.back().data(), values.back().size());
+  }
+  GpuBuffer data(kRows * kCols, 0);
+  GpuBuffer scales(kRows * kCols / 32, 0);
+  GpuBuffer workspace(kRows / numerics::DbiasChunkRows(false) * kCols * sizeof(float), 0);
+  GpuBuffer dbias(kCalls * kCols * 2, 0);
+
+  for (BackendMode mode : kModes) {
+    SetBackendMode(mode);
+    CallTensors tensors;
+    tensors.output.rowwise_data = Tensor(data.data(), DType::kFloat8E4M3, kDevice, {kRows, kCols});
+    tensors.output.rowwise_scale_inv =
+        Tensor(scales.data(), DType::kFloat8E8M0, kDevice, {kRows, kCols / 32});
+    for (int repeat = 0; repeat < 2; ++repeat) {  // the first loads kernels, which waits
+      dbias.Fill(kPoison, nullptr);
+      for (int i = 0; i < kCalls; ++i) {
+        tensors.input = Tensor(inputs[i]->data(), kDType, kDevice, {kRows, kCols});
+        tensors.dbias =
+            Tensor(static_cast<uint16_t*>(dbias.data()) + i * kCols, kDType, kDevice, {kCols});
+        tensors.workspace = Tensor(workspace.data(), DType::kFloat32, kDevice,
+                                   {kRows / numerics::DbiasChunkRows(false), kCols});
+        RunCall(config, tensors, nullptr);
+      }
+      Synchronize(kDevice, nullptr);
+    }
+    const std::vector<uint8_t> actual = dbias.Download();
+    for (int i = 0; i < kCalls; ++i) {
+      const std::vector<DbiasRange> ranges =
+          MakeDbiasRanges(config, values[i].data(), nullptr, kRows, kRows, kCols);
+      int wrong_sums = 0;
+      for (int64_t col = 0; col < kCols; ++col) {
+        wrong_sums += !ranges[col].Contains(Decode(kDType, actual.data(), i * kCols + col));
+      }
+      EXPECT_EQ(wrong_sums, 0) << "call " << i;
+    }
+  }
 }
 
 // Finds launches on the current device instead of the tensors', kernels that are loaded for one
