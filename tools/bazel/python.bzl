@@ -162,8 +162,13 @@ def _python_impl(_module_ctx):
         python = "@python//:python3",
         requirements_lock = Label("//tools/python:requirements_lock.txt"),
     )
+    pip_site(
+        name = "plot_pypi",
+        python = "@python//:python3",
+        requirements_lock = Label("//tools/bench/plot:requirements_lock.txt"),
+    )
 
 python = module_extension(
     implementation = _python_impl,
-    doc = "Makes `@python` (a toolchain) and `@pypi` (the locked wheels).",
+    doc = "Makes `@python` (a toolchain), `@pypi` (the locked wheels) and `@plot_pypi` (those of one tool).",
 )
