@@ -31,15 +31,24 @@ CutedslProvider::CutedslProvider(Options options)
         return Resolve(config_id, compute_capability);
       }) {}
 
+int32_t CutedslProvider::CapabilityOf(Device device) const noexcept {
+  if (device.type == DeviceType::kCuda) return ComputeCapability(device.index);
+  return serve_host_tensors_ ? kHostCapability : -1;
+}
+
 KernelLookup CutedslProvider::Find(uint32_t config_id, Device device) noexcept {
-  int32_t compute_capability = kHostCapability;
-  if (device.type == DeviceType::kCuda) {
-    compute_capability = ComputeCapability(device.index);
-    if (compute_capability < 0) return {nullptr, MissReason::kArchitecture};
-  } else if (!serve_host_tensors_) {
-    return {nullptr, MissReason::kHostTensor};
+  const int32_t compute_capability = CapabilityOf(device);
+  if (compute_capability < 0) {
+    return {nullptr,
+            device.type == DeviceType::kCuda ? MissReason::kArchitecture : MissReason::kHostTensor};
   }
   return cache_.Find(config_id, compute_capability);
+}
+
+std::vector<uint32_t> CutedslProvider::PackagedConfigs(Device device) {
+  const int32_t compute_capability = CapabilityOf(device);
+  if (compute_capability < 0) return {};
+  return packages_.ConfigIds(compute_capability);
 }
 
 void CutedslProvider::Reset() noexcept { cache_.Reset(); }

@@ -36,6 +36,8 @@ class CutedslProvider final : public KernelProvider {
 
   KernelLookup Find(uint32_t config_id, Device device) noexcept override;
 
+  std::vector<uint32_t> PackagedConfigs(Device device) override;
+
   // Forgets every reason for having no kernel, failed compilations included. Kernels are kept.
   void Reset() noexcept override;
 
@@ -51,6 +53,8 @@ class CutedslProvider final : public KernelProvider {
 
   using Key = std::pair<uint32_t, int32_t>;  // configuration, compute capability
 
+  // Negative: there are no kernels for it.
+  int32_t CapabilityOf(Device device) const noexcept;
   KernelLookup Resolve(uint32_t config_id, int32_t compute_capability) noexcept;
   KernelLookup Compile(uint32_t config_id, int32_t compute_capability);
 

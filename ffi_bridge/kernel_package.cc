@@ -354,6 +354,19 @@ KernelPackageIndex::Lookup KernelPackageIndex::Find(uint32_t config_id,
   return {nullptr, served ? MissReason::kNotPackaged : MissReason::kArchitecture};
 }
 
+std::vector<uint32_t> KernelPackageIndex::ConfigIds(int32_t compute_capability) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Refresh();
+  std::set<uint32_t> ids;
+  for (KernelPackage& package : packages_) {
+    if (!package.Serves(compute_capability)) continue;
+    package.Open();
+    if (!package.verdict().ok()) continue;
+    ids.insert(package.manifest().config_ids.begin(), package.manifest().config_ids.end());
+  }
+  return {ids.begin(), ids.end()};
+}
+
 std::vector<KernelPackageIndex::Report> KernelPackageIndex::Reports() {
   std::lock_guard<std::mutex> lock(mutex_);
   Refresh();

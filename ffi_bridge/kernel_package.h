@@ -97,6 +97,9 @@ class KernelPackageIndex {
   // Opens only packages for this compute capability.
   Lookup Find(uint32_t config_id, int32_t compute_capability);
 
+  // What Find finds for this compute capability, in ascending order.
+  std::vector<uint32_t> ConfigIds(int32_t compute_capability);
+
   struct Report {
     std::string path;
     PackageVerdict verdict;

@@ -11,16 +11,23 @@
 namespace cutedsl_quant {
 namespace cuda {
 
+// What CUDA does by itself at a kernel's first launch. Launches without blocks do only this.
+inline void Load(const void* kernel) {
+  cudaFuncAttributes attributes;
+  CheckCuda(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+}
+
 // Grids are one-dimensional: 2^31 - 1 blocks there are more than any memory holds of our tiles.
 template <typename Params>
 void Launch(void (*kernel)(Params), int64_t blocks, int threads, const Params& params,
             cudaStream_t stream) {
+  const auto* const function = reinterpret_cast<const void*>(kernel);
+  if (blocks == 0) return Load(function);
   void* args[] = {const_cast<Params*>(&params)};
   // Not <<<>>>: its errors have to be fetched from where those of other calls wait too.
-  CheckCuda(
-      cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(static_cast<unsigned>(blocks)),
-                       dim3(static_cast<unsigned>(threads)), args, 0, stream),
-      "cudaLaunchKernel");
+  CheckCuda(cudaLaunchKernel(function, dim3(static_cast<unsigned>(blocks)),
+                             dim3(static_cast<unsigned>(threads)), args, 0, stream),
+            "cudaLaunchKernel");
 }
 
 // Launches a kernel that calls cudaGridDependencySynchronize before it touches what kernels before
@@ -28,6 +35,8 @@ void Launch(void (*kernel)(Params), int64_t blocks, int threads, const Params& p
 template <typename Params>
 void LaunchDependent(void (*kernel)(Params), int64_t blocks, int threads, const Params& params,
                      cudaStream_t stream) {
+  const auto* const function = reinterpret_cast<const void*>(kernel);
+  if (blocks == 0) return Load(function);
   void* args[] = {const_cast<Params*>(&params)};
   cudaLaunchAttribute early = {};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -38,8 +47,7 @@ void LaunchDependent(void (*kernel)(Params), int64_t blocks, int threads, const 
   config.stream = stream;
   config.attrs = &early;
   config.numAttrs = 1;
-  CheckCuda(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), args),
-            "cudaLaunchKernelExC");
+  CheckCuda(cudaLaunchKernelExC(&config, function, args), "cudaLaunchKernelExC");
 }
 
 inline bool IsAligned(const void* pointer, uintptr_t bytes) {

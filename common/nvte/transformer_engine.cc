@@ -326,6 +326,15 @@ void nvte_get_quantization_config_attribute(NVTEQuantizationConfig config,
             size_written);
 }
 
+void nvte_preload_kernels() {
+  using cutedsl_quant::DeviceType;
+  int device = 0;
+  const cudaError_t status = cudaGetDevice(&device);
+  if (nvte::MeansNoGpu(status)) return;
+  cutedsl_quant::CheckCuda(status, "cudaGetDevice");
+  cutedsl_quant::PreloadKernels({DeviceType::kCuda, device});
+}
+
 void nvte_set_cutedsl_quant_backend(int enabled) {
   using cutedsl_quant::BackendMode;
   cutedsl_quant::SetBackendMode(enabled != 0 ? BackendMode::kJit : BackendMode::kOff);

@@ -55,6 +55,7 @@ class FakeProvider : public KernelProvider {
     on_host = device.type == DeviceType::kCpu;
     return answer;
   }
+  std::vector<uint32_t> PackagedConfigs(Device) override { return {}; }
   void Reset() noexcept override { ++resets; }
 
   KernelLookup answer;

@@ -411,6 +411,13 @@ TEST(NvteTest, BackendSwitch) {
   EXPECT_EQ(cutedsl_quant::GetBackendMode(), BackendMode::kJit);
 }
 
+// Catches a warm-up that fails where there is nothing to warm up.
+TEST(NvteTest, PreloadsNothingWithoutAGpu) {
+  int device = 0;
+  if (cudaGetDevice(&device) == cudaSuccess) GTEST_SKIP() << "there is a GPU";
+  EXPECT_NO_THROW(nvte_preload_kernels());
+}
+
 // Catches an allocation that the translation adds to every call.
 TEST(NvteTest, WarmCallsDoNotAllocate) {
   QuantizeConfig config;

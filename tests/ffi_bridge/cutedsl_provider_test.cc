@@ -77,6 +77,23 @@ TEST_F(CutedslProviderTest, ServesPackagedKernels) {
   EXPECT_EQ(Misses(MissReason::kNotPackaged), 1u);
 }
 
+// What a program may ask for in advance: packaged kernels of the device, and nothing else.
+TEST_F(CutedslProviderTest, ListsPackagedKernels) {
+  WritePackage(folder_ / "fake", FAKE_MANIFEST_FIELDS, FakeLibrary("good"));
+  Install({folder_.path()});
+  EXPECT_EQ(provider_->PackagedConfigs(Device()),
+            (std::vector<uint32_t>{FAKE_FIRST_ID, FAKE_SECOND_ID}));
+  EXPECT_TRUE(provider_->PackagedConfigs({DeviceType::kCuda, 4242}).empty());
+  EXPECT_TRUE(CutedslProvider(CutedslProvider::Options()).PackagedConfigs(Device()).empty());
+}
+
+TEST_F(CutedslProviderTest, ListsNothingOfADamagedPackage) {
+  WritePackage(folder_ / "fake", FAKE_MANIFEST_FIELDS, FakeLibrary("good"));
+  WriteFile(folder_ / "fake.so", "damaged");
+  Install({folder_.path()});
+  EXPECT_TRUE(provider_->PackagedConfigs(Device()).empty());
+}
+
 // A damaged package costs speed, never the answer.
 TEST_F(CutedslProviderTest, FallsBackWhenThePackageIsDamaged) {
   WritePackage(folder_ / "fake", FAKE_MANIFEST_FIELDS, FakeLibrary("good"));

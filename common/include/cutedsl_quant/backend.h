@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cutedsl_quant/tensor.h"
+
 namespace cutedsl_quant {
 
 enum class Backend : uint8_t {
@@ -49,6 +51,11 @@ enum class BackendMode : uint8_t {
 // kJit, unset is kPackaged.
 void SetBackendMode(BackendMode mode);
 BackendMode GetBackendMode();
+
+// Loads what the first calls on `device` would load, packaged kernels and the CUDA fallback, so
+// that they may come while a stream is captured into a graph. Compiles nothing. Waits for `device`;
+// not to be called during a capture itself. Throws CudaError if CUDA fails. Nothing for the host.
+void PreloadKernels(Device device);
 
 struct Stats {
   uint64_t calls[kNumBackends] = {};      // by Backend

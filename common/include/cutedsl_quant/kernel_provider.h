@@ -4,6 +4,7 @@
 #define CUTEDSL_QUANT_KERNEL_PROVIDER_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "cutedsl_quant/backend.h"
 #include "cutedsl_quant/config.h"
@@ -54,6 +55,8 @@ class KernelProvider {
  public:
   virtual ~KernelProvider() = default;
   virtual KernelLookup Find(uint32_t config_id, Device device) noexcept = 0;
+  // Ids of the configurations that Find answers with a packaged kernel on `device`.
+  virtual std::vector<uint32_t> PackagedConfigs(Device device) = 0;
   // SetBackendMode was called: forget failures that may pass.
   virtual void Reset() noexcept = 0;
 };

@@ -152,6 +152,11 @@ void nvte_get_quantization_config_attribute(NVTEQuantizationConfig config,
 // them on first use included. For the whole process, at any time, from any thread.
 void nvte_set_cutedsl_quant_backend(int enabled);
 
+// Loads what the first calls on the current CUDA device would load, so that they may come while a
+// stream is captured into a graph. Not from TransformerEngine; PreloadKernels of
+// cutedsl_quant/backend.h.
+void nvte_preload_kernels();
+
 #ifdef __cplusplus
 }  // extern "C"
 
