@@ -46,7 +46,7 @@ def test_size():
 def test_programs_start(bundle: Path):
     """Would catch a library that a program finds in Bazel's tree only."""
     index = json.loads((bundle / "bundle.json").read_text())
-    assert set(index["programs"]) == {"test", "bench", "preload"}
+    assert set(index["programs"]) == {"test", "bench"}
     for command in index["programs"]:
         result = run(bundle, command, "--help")
         assert result.returncode == 0, f"{command}: {result.stdout}{result.stderr}"
@@ -82,7 +82,7 @@ def test_unknown_command(bundle: Path):
     for arguments in ([], ["nothing"]):
         result = run(bundle, *arguments)
         assert result.returncode == 1
-        assert "commands: bench, preload, test, python" in result.stderr
+        assert "commands: bench, test, python" in result.stderr
 
 
 def test_archive_is_deterministic(tmp_path: Path):

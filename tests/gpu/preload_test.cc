@@ -1,15 +1,16 @@
-// First calls while a stream is captured. A program of its own: in another one, earlier tests would
+// First calls while a stream is captured, in a process of their own: in this one, earlier tests may
 // have loaded the kernels.
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <initializer_list>
-#include <string>
 #include <vector>
 
 #include "cutedsl_quant/backend.h"
 #include "cutedsl_quant/quantize.h"
 #include "tests/gpu/gpu.h"
+#include "tests/gpu/harness.h"
 #include "tests/gpu/values.h"
 
 namespace cutedsl_quant {
@@ -70,12 +71,7 @@ void CallEverything(const Tensor& input, Memory& memory, Stream stream) {
   UnswizzleScales(tiles, memory.TakeQuantized(false), stream);
 }
 
-// Catches a kernel that is not loaded in advance, where loading it invalidates the capture.
-TEST(PreloadTest, FirstCallsMayBeCaptured) {
-  const std::string reason = WhyNoGpu();
-  if (!reason.empty() && GpuIsRequired()) FAIL() << reason;
-  if (!reason.empty()) GTEST_SKIP() << reason;
-
+void CaptureFirstCalls() {
   const std::vector<uint8_t> values =
       MakeValues(ValueClass::kNormal, DType::kBFloat16, kRows, kCols);
   GpuBuffer input_buffer(values.size(), 0);
@@ -103,6 +99,18 @@ TEST(PreloadTest, FirstCallsMayBeCaptured) {
     CUTEDSL_QUANT_CUDA(cudaGraphDestroy(graph));
   }
   CUTEDSL_QUANT_CUDA(cudaStreamDestroy(stream));
+}
+
+class PreloadTest : public GpuTest {};
+
+// Catches a kernel that is not loaded in advance, where loading it invalidates the capture.
+TEST_F(PreloadTest, FirstCallsMayBeCaptured) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a new process, which runs this test alone
+  const auto status_of_captures = [] {
+    CaptureFirstCalls();
+    return HasFailure() ? 1 : 0;
+  };
+  EXPECT_EXIT(exit(status_of_captures()), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
