@@ -69,9 +69,9 @@ TEST(ClosenessTest, CodesAndScales) {
 // Finds a bound that does not bind.
 TEST(ClosenessTest, Excess) {
   const uint64_t many = 1'000'000;
-  EXPECT_EQ((Closeness{many, 50, many, 200}).Excess(), "");
-  EXPECT_NE((Closeness{many, 60, many, 0}).Excess(), "");
-  EXPECT_NE((Closeness{many, 0, many, 210}).Excess(), "");
+  EXPECT_EQ((Closeness{many, 100, many, 500}).Excess(), "");
+  EXPECT_NE((Closeness{many, 110, many, 0}).Excess(), "");
+  EXPECT_NE((Closeness{many, 0, many, 510}).Excess(), "");
 }
 
 // Finds a place of a scale that is not the one it is read from.
@@ -121,8 +121,8 @@ TEST(ExpectedTest, DbiasRanges) {
   for (bool with_dact : {false, true}) {
     for (DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
       for (ValueClass value_class :
-           {ValueClass::kNormal, ValueClass::kWideRange, ValueClass::kInfinities,
-            ValueClass::kNans, ValueClass::kIntegers}) {
+           {ValueClass::kNormal, ValueClass::kWideRange, ValueClass::kInfinities, ValueClass::kNans,
+            ValueClass::kIntegers}) {
         SCOPED_TRACE(std::string(DTypeName(dtype)) + " " + ValueClassName(value_class));
         QuantizeConfig config;
         config.dtype = dtype;
