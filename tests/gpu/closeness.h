@@ -29,8 +29,8 @@ struct Closeness {
 // between two e4m3 codes, and one step of rounding left out moves hundreds of times as many. Blocks
 // differ where their amax lies on the edge between two scales, for which some inputs are made. A
 // few more may differ in small tensors.
-inline constexpr double kMaxElementShare = 1e-4;
-inline constexpr double kMaxBlockShare = 5e-4;
+inline constexpr double kMaxElementShare = 5e-5;
+inline constexpr double kMaxBlockShare = 2e-4;
 inline constexpr uint64_t kMaxFew = 4;
 
 // Compares one direction with what was expected and counts what differs. Empty, or what is farther

@@ -69,9 +69,9 @@ TEST(ClosenessTest, CodesAndScales) {
 // Finds a bound that does not bind.
 TEST(ClosenessTest, Excess) {
   const uint64_t many = 1'000'000;
-  EXPECT_EQ((Closeness{many, 100, many, 500}).Excess(), "");
-  EXPECT_NE((Closeness{many, 110, many, 0}).Excess(), "");
-  EXPECT_NE((Closeness{many, 0, many, 510}).Excess(), "");
+  EXPECT_EQ((Closeness{many, 50, many, 200}).Excess(), "");
+  EXPECT_NE((Closeness{many, 60, many, 0}).Excess(), "");
+  EXPECT_NE((Closeness{many, 0, many, 210}).Excess(), "");
 }
 
 // Finds a place of a scale that is not the one it is read from.
