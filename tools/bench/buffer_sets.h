@@ -24,8 +24,7 @@ struct Case {
 
 int64_t InputBytes(DType dtype, Size size);
 
-// Every input read once, outputs, scales and column sums written once; partial sums written by one
-// kernel and read by another.
+// Every input read once, outputs, scales and column sums written once.
 int64_t BytesMoved(const Case& measured);
 
 // Memory for calls of one size and type, several times over.

@@ -39,10 +39,9 @@ class GpuTable {
     printf(
         "\nGPU time of one call, from graph replays; the L2 cache is cold. Bytes: inputs read "
         "once, outputs,\n"
-        "scales and column sums written once, partial sums written and read. Share: of the rate of "
-        "a\n"
-        "device-to-device copy of the input. Empty: kernels that do nothing, launched in the same "
-        "shapes.\n\n");
+        "scales and column sums written once. Share: of the rate of a device-to-device copy of the "
+        "input.\n"
+        "Empty: kernels that do nothing, launched in the same shapes.\n\n");
     printf("%-14s %-5s %-5s %-13s %-11s %-9s %-5s %-8s %10s %21s %8s %7s %9s\n", "size", "dtype",
            "fp8", "fusion", "direction", "layout", "amax", "backend", "median us", "min .. max us",
            "TB/s", "share", "empty us");
