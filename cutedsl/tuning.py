@@ -95,7 +95,7 @@ def choose(config: QuantizeConfig, architecture: Architecture) -> Tuning:
         rows = 16 if config.is_cast else 8
         return Tuning(
             rows=rows,
-            warps_along_n=2,
+            warps_along_n=1 if config.with_act else 2,
             warps_along_m=BLOCK // rows,
             gathers_row_scales=True,
             **shape,
@@ -103,7 +103,11 @@ def choose(config: QuantizeConfig, architecture: Architecture) -> Tuning:
     if config.colwise or config.swizzled:
         # Blocks spread over four warps: few registers a thread, whole cache lines a warp.
         return Tuning(
-            rows=8, warps_along_n=1, warps_along_m=4, gathers_row_scales=config.rowwise, **shape
+            rows=8,
+            warps_along_n=1,
+            warps_along_m=4,
+            gathers_row_scales=config.rowwise and (config.colwise or config.is_cast),
+            **shape,
         )
     # One load a row: eight columns of fp32 spill on sm_120.
     columns = _elements_of_a_load(config)

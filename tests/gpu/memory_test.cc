@@ -1,7 +1,7 @@
 // One configuration of every kernel family at ragged shapes, each tensor in memory of its own and
-// just as large as it has to be. Short, and made to be run under compute-sanitizer, whose tools then
-// see every access outside a tensor (memcheck), every use of what nobody wrote (initcheck) and every
-// race in shared memory (racecheck).
+// just as large as it has to be. Short, and made to be run under compute-sanitizer, whose tools
+// then see every access outside a tensor (memcheck), every use of what nobody wrote (initcheck) and
+// every race in shared memory (racecheck).
 #include <gtest/gtest.h>
 
 #include <vector>
