@@ -86,7 +86,25 @@ class Tuning:
 
 def choose(config: QuantizeConfig, architecture: Architecture) -> Tuning:
     """The shape for `config` on `architecture`; the measurements are in docs/benchmarks."""
-    del architecture  # the same shapes serve all of them so far
+    shape = _choose_shape(config)
+    return dataclasses.replace(shape, min_ctas_per_sm=_enough_ctas(config, architecture))
+
+
+def _enough_ctas(config: QuantizeConfig, architecture: Architecture) -> int:
+    """How many CTAs an SM must hold; 0 leaves it to ptxas, which is best nearly everywhere.
+
+    Of some of these kernels it spills a register to fit in one CTA more.
+    """
+    is_fp32 = DTYPE_BYTES[config.dtype] == 4
+    if architecture.name == "sm_100f" and config.activation == "drelu" and not is_fp32:
+        return 5 if config.swizzled and config.with_amax else 0
+    if architecture.name == "sm_120f" and config.with_act and is_fp32:
+        return 4 if config.swizzled and config.rowwise and config.colwise else 0
+    return 0
+
+
+def _choose_shape(config: QuantizeConfig) -> Tuning:
+    """The shape, the same on all architectures so far."""
     if config.with_dbias or (config.with_dact and DTYPE_BYTES[config.dtype] == 4):
         return _choose_narrow(config)
     shape = dict(columns=8, lanes_along_n=32)
