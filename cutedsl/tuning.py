@@ -118,13 +118,17 @@ def _choose_shape(config: QuantizeConfig) -> Tuning:
             gathers_row_scales=True,
             **shape,
         )
-    if config.swizzled and not config.colwise and DTYPE_BYTES[config.dtype] == 2:
-        # Few rows a thread for low latency; its scales lie together in the layout's tiles.
-        return Tuning(rows=4, warps_along_n=1, warps_along_m=4, **shape)
     if config.colwise or config.swizzled:
+        if config.with_dact and not config.colwise:
+            # Two inputs are as many loads as eight rows of one.
+            return Tuning(rows=4, warps_along_n=1, warps_along_m=4, **shape)
         # Blocks spread over four warps: few registers a thread, whole cache lines a warp.
         return Tuning(
-            rows=8, warps_along_n=1, warps_along_m=4, gathers_row_scales=config.rowwise, **shape
+            rows=8,
+            warps_along_n=1,
+            warps_along_m=4,
+            gathers_row_scales=config.rowwise and (config.colwise or config.is_cast),
+            **shape,
         )
     # One load a row: eight columns of fp32 spill on sm_120.
     columns = _elements_of_a_load(config)
