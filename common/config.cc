@@ -88,6 +88,13 @@ const char* ActivationName(Activation activation) {
   return name.empty() ? "unknown" : name.data();
 }
 
+std::optional<Activation> ActivationFromName(std::string_view name) {
+  for (const Named<Activation>& entry : kActivations) {
+    if (entry.name == name) return entry.value;
+  }
+  return std::nullopt;
+}
+
 uint32_t QuantizeConfig::Id() const {
   uint32_t id = static_cast<uint32_t>(dtype) | static_cast<uint32_t>(fp8_dtype) << 8 |
                 static_cast<uint32_t>(activation) << 24;

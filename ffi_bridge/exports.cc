@@ -172,10 +172,8 @@ void QuantizeExport(ffi::TensorView input, OptionalTensor rowwise_data,
 
 // The function called `name`, as in configurations: "gelu", "dgelu", ...
 Activation ParseActivation(const ffi::String& name) {
-  for (int value = 0; value <= static_cast<int>(Activation::kDSRelu); ++value) {
-    const auto activation = static_cast<Activation>(value);
-    if (name == ActivationName(activation) && activation != Activation::kNone) return activation;
-  }
+  const auto activation = ActivationFromName({name.data(), name.size()});
+  if (activation && *activation != Activation::kNone) return *activation;
   TVM_FFI_THROW(ValueError) << "activation is \"" << name
                             << "\"; relu, gelu, silu, qgelu, srelu and, with act_input, drelu, "
                                "dgelu, dsilu, dqgelu and dsrelu are accepted";

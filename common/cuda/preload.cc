@@ -37,7 +37,7 @@ void Preload() {
   for (QuantizeConfig config : AllLegalConfigs()) {
     LoadCasts(config);
     config.use_2d_quantization = true;
-    if (config.activation == Activation::kNone && !config.with_dbias) LoadCasts(config);
+    if (config.IsCast()) LoadCasts(config);
   }
   for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
     for (const DType fp8_dtype : {DType::kFloat8E4M3, DType::kFloat8E5M2}) {

@@ -284,8 +284,7 @@ void QuantizeTiles(const QuantizeConfig& config, const KernelArgs& args) {
 }  // namespace
 
 void Quantize(const QuantizeConfig& config, const KernelArgs& args) {
-  const bool is_cast = !config.with_act && !config.with_dact && !config.with_dbias;
-  if (is_cast && args.noop != nullptr && *args.noop == 1.0f) return;
+  if (config.IsCast() && args.noop != nullptr && *args.noop == 1.0f) return;
   if (config.swizzled) {
     if (config.rowwise) ZeroSwizzledPadding(args.rowwise_scale_inv);
     if (config.colwise) ZeroSwizzledPadding(args.columnwise_scale_inv);

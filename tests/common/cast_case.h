@@ -40,7 +40,7 @@ inline int64_t ElementBytes(DType dtype) {
 inline std::vector<QuantizeConfig> CastConfigs() {
   std::vector<QuantizeConfig> casts;
   for (const QuantizeConfig& config : AllLegalConfigs()) {
-    if (!config.with_act && !config.with_dact && !config.with_dbias) casts.push_back(config);
+    if (config.IsCast()) casts.push_back(config);
   }
   return casts;
 }

@@ -143,6 +143,11 @@ TEST(ConfigTest, Names) {
   EXPECT_STREQ(ActivationName(Activation::kNone), "none");
   EXPECT_STREQ(ActivationName(Activation::kDSRelu), "dsrelu");
   EXPECT_STREQ(ActivationName(static_cast<Activation>(11)), "unknown");
+  for (int value = 0; value <= 10; ++value) {
+    const auto activation = static_cast<Activation>(value);
+    EXPECT_EQ(ActivationFromName(ActivationName(activation)), activation);
+  }
+  EXPECT_EQ(ActivationFromName("tanh"), std::nullopt);
 }
 
 }  // namespace

@@ -15,10 +15,7 @@ std::string Shape::Name() const {
   return name;
 }
 
-bool Call::skipped() const {
-  const bool fused = config.with_dbias || config.with_act || config.with_dact;
-  return noop == 1.0f && !fused;
-}
+bool Call::skipped() const { return noop == 1.0f && config.IsCast(); }
 
 std::string Call::Name() const {
   std::string name = config.Name() + " " + ScaleLayoutName(layout);

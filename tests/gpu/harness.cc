@@ -114,8 +114,7 @@ std::vector<Route> RoutesOf(const Shape& shape, const Call& call) {
         (config.with_dact && shape.act_input_offset != 0)) {
       return fallback(MissReason::kAlignment);
     }
-    const bool fused = config.with_dbias || config.with_dact || config.with_act;
-    if (fused && !IsPackaged(config)) return fallback(MissReason::kNotPackaged);
+    if (!config.IsCast() && !IsPackaged(config)) return fallback(MissReason::kNotPackaged);
     return {BackendMode::kPackaged, Backend::kCutedsl, MissReason::kNone};
   };
   return {{BackendMode::kOff, Backend::kCuda, MissReason::kDisabled}, choice()};

@@ -31,6 +31,9 @@ enum class Activation : uint8_t {
 // "none", "relu", ... "dsrelu".
 const char* ActivationName(Activation activation);
 
+// The inverse; nullopt for other names.
+std::optional<Activation> ActivationFromName(std::string_view name);
+
 // kRelu to kSRelu, and kDRelu to kDSRelu; kNone is neither.
 constexpr bool IsForward(Activation a) { return a >= Activation::kRelu && a <= Activation::kSRelu; }
 constexpr bool IsDerivative(Activation a) {
@@ -59,6 +62,8 @@ struct QuantizeConfig {
   // Whether a CuTeDSL kernel exists for it: 1224 configurations. (2-D blocks are the CUDA
   // fallback's alone.)
   bool IsLegal() const;
+  // Whether nothing is fused with the cast (but for the global amax).
+  bool IsCast() const { return !with_dbias && !with_dact && !with_act; }
 
   // Inverses of Id() and Name(); nullopt unless given the encoding of a legal configuration.
   static std::optional<QuantizeConfig> FromId(uint32_t id);
