@@ -167,15 +167,34 @@ float* CheckScalar(const char* function, const char* name, const Tensor& tensor,
   return static_cast<float*>(tensor.data);
 }
 
-// The scales that belong to `data`; either buffer shape is accepted if they are compact.
-ScaleView CheckScales(const char* function, const char* name, const Tensor& scales,
-                      const char* data_name, Device device, bool swizzled, ScaleShape padded,
-                      ScaleShape exact) {
-  if (!scales.present()) Fail(function, name, " is not given, but ", data_name, " is");
+// One direction of an MXFP8 tensor among the arguments.
+struct Direction {
+  const char* data_name;
+  const char* scale_inv_name;
+  bool colwise;
+};
+
+constexpr Direction kOutputRowwise = {"output.rowwise_data", "output.rowwise_scale_inv", false};
+constexpr Direction kOutputColumnwise = {"output.columnwise_data", "output.columnwise_scale_inv",
+                                         true};
+constexpr Direction kInputRowwise = {"input.rowwise_data", "input.rowwise_scale_inv", false};
+constexpr Direction kInputColumnwise = {"input.columnwise_data", "input.columnwise_scale_inv",
+                                        true};
+
+// The scales of an m x n tensor, needed because `other_name` is given; either buffer shape is
+// accepted if they are compact.
+ScaleView CheckScales(const char* function, const Direction& direction, const Tensor& scales,
+                      const char* other_name, Device device, bool swizzled, int64_t m, int64_t n) {
+  const char* const name = direction.scale_inv_name;
+  if (!scales.present()) Fail(function, name, " is not given, but ", other_name, " is");
   if (scales.dtype != DType::kFloat8E8M0) {
     Fail(function, name, " has dtype ", scales.dtype, "; float8_e8m0fnu is accepted");
   }
   CheckMemory(function, name, scales, device);
+  const ScaleShape padded = direction.colwise ? numerics::PaddedColumnwiseScaleShape(m, n)
+                                              : numerics::PaddedRowwiseScaleShape(m, n);
+  const ScaleShape exact = direction.colwise ? numerics::ExactColumnwiseScaleShape(m, n)
+                                             : numerics::ExactRowwiseScaleShape(m, n);
   const ScaleView view{static_cast<uint8_t*>(scales.data), scales.rows(), scales.cols()};
   const bool is_padded = view.rows == padded.rows && view.cols == padded.cols;
   const bool is_exact = view.rows == exact.rows && view.cols == exact.cols;
@@ -188,37 +207,14 @@ ScaleView CheckScales(const char* function, const char* name, const Tensor& scal
        " are accepted");
 }
 
-// The two directions differ in names and in the shapes of their scales.
-struct Direction {
-  const char* data_name;
-  const char* scale_inv_name;
-  ScaleShape (*padded)(int64_t m, int64_t n);
-  ScaleShape (*exact)(int64_t m, int64_t n);
-};
-
-constexpr Direction kOutputRowwise = {"output.rowwise_data", "output.rowwise_scale_inv",
-                                      numerics::PaddedRowwiseScaleShape,
-                                      numerics::ExactRowwiseScaleShape};
-constexpr Direction kOutputColumnwise = {"output.columnwise_data", "output.columnwise_scale_inv",
-                                         numerics::PaddedColumnwiseScaleShape,
-                                         numerics::ExactColumnwiseScaleShape};
-constexpr Direction kInputRowwise = {"input.rowwise_data", "input.rowwise_scale_inv",
-                                     numerics::PaddedRowwiseScaleShape,
-                                     numerics::ExactRowwiseScaleShape};
-constexpr Direction kInputColumnwise = {"input.columnwise_data", "input.columnwise_scale_inv",
-                                        numerics::PaddedColumnwiseScaleShape,
-                                        numerics::ExactColumnwiseScaleShape};
-
 // Data and scales of one direction of an MXFP8 tensor that is shaped like `like`.
 ScaleView CheckDirection(const char* function, const Direction& direction, const Tensor& data,
                          const Tensor& scale_inv, bool swizzled, const char* like_name,
                          const Tensor& like) {
   CheckFp8(function, direction.data_name, data, like.device);
   CheckSameShape(function, direction.data_name, data, like_name, like);
-  const int64_t m = data.rows();
-  const int64_t n = data.cols();
-  return CheckScales(function, direction.scale_inv_name, scale_inv, direction.data_name,
-                     like.device, swizzled, direction.padded(m, n), direction.exact(m, n));
+  return CheckScales(function, direction, scale_inv, direction.data_name, like.device, swizzled,
+                     data.rows(), data.cols());
 }
 
 void CheckNoScales(const char* function, const Direction& direction, const Tensor& scale_inv) {
@@ -285,16 +281,18 @@ void CheckActivation(const QuantizeRequest& request, QuantizeConfig& config, Ker
   args.act_input = request.act_input->data;
 }
 
-void CheckDbias(const QuantizeRequest& request, const char* input_name, QuantizeConfig& config,
-                KernelArgs& args) {
+void CheckDbias(const QuantizeRequest& request, const char* input_name, QuantizeCall& call) {
   if (request.dbias == nullptr) return;
   const char* const function = request.function;
   const Tensor& dbias = *request.dbias;
+  QuantizeConfig& config = call.config;
+  KernelArgs& args = call.args;
   CheckLike(function, "dbias", dbias, input_name, request.input);
   if (dbias.size() != args.cols) {
     Fail(function, "dbias has shape ", ShapeOf(dbias), "; (", args.cols, ") is accepted");
   }
   config.with_dbias = true;
+  call.dbias = dbias.data;
   args.dbias_workspace_rows =
       numerics::CeilDiv(args.rows, numerics::DbiasChunkRows(config.with_dact));
 
@@ -323,8 +321,8 @@ void CheckLayout(const char* function, const char* name, const QuantizedTensor& 
 }
 
 // One of the data tensors, which all have the shape that the scales belong to.
-const Tensor& CheckData(const char* function, const QuantizedTensor& input,
-                        const QuantizedTensor& output) {
+const Tensor& CheckAllData(const char* function, const QuantizedTensor& input,
+                           const QuantizedTensor& output) {
   const struct {
     const char* name;
     const Tensor& data;
@@ -361,8 +359,7 @@ QuantizeCall CheckQuantize(const QuantizeRequest& request) {
   call.args.stream = request.stream;
   CheckActivation(request, call.config, call.args);
   CheckOutput(request, input_name, call.config, call.args);
-  CheckDbias(request, input_name, call.config, call.args);
-  if (request.dbias != nullptr) call.dbias = request.dbias->data;
+  CheckDbias(request, input_name, call);
   if (request.options != nullptr) {
     call.config.use_2d_quantization = request.options->use_2d_blocks;
     call.args.noop = CheckScalar(request.function, "noop", request.options->noop, input.device);
@@ -400,17 +397,16 @@ SwizzleCall CheckSwizzle(const char* function, const QuantizedTensor& input,
                          const QuantizedTensor& output, bool to_swizzled, Stream stream) {
   CheckLayout(function, "input", input, !to_swizzled);
   CheckLayout(function, "output", output, to_swizzled);
-  const Tensor& data = CheckData(function, input, output);
+  const Tensor& data = CheckAllData(function, input, output);
   const struct {
     const Direction& from;
     const Tensor& from_scales;
     const Direction& to;
     const Tensor& to_scales;
-    bool colwise;
   } directions[] = {
-      {kInputRowwise, input.rowwise_scale_inv, kOutputRowwise, output.rowwise_scale_inv, false},
-      {kInputColumnwise, input.columnwise_scale_inv, kOutputColumnwise, output.columnwise_scale_inv,
-       true}};
+      {kInputRowwise, input.rowwise_scale_inv, kOutputRowwise, output.rowwise_scale_inv},
+      {kInputColumnwise, input.columnwise_scale_inv, kOutputColumnwise,
+       output.columnwise_scale_inv}};
 
   SwizzleCall call;
   for (const auto& direction : directions) {
@@ -418,17 +414,15 @@ SwizzleCall CheckSwizzle(const char* function, const QuantizedTensor& input,
     SwizzleArgs& args = call.directions[call.count++];
     args.rows = data.rows();
     args.cols = data.cols();
-    args.colwise = direction.colwise;
+    args.colwise = direction.to.colwise;
     args.device = call.count == 1 ? direction.to_scales.device : call.directions[0].device;
     args.stream = stream;
-    const ScaleShape padded = direction.to.padded(args.rows, args.cols);
-    const ScaleShape exact = direction.to.exact(args.rows, args.cols);
-    const char* const from_name = direction.from.scale_inv_name;
-    const char* const to_name = direction.to.scale_inv_name;
-    const ScaleView to = CheckScales(function, to_name, direction.to_scales, from_name, args.device,
-                                     to_swizzled, padded, exact);
-    const ScaleView from = CheckScales(function, from_name, direction.from_scales, to_name,
-                                       args.device, !to_swizzled, padded, exact);
+    const ScaleView to =
+        CheckScales(function, direction.to, direction.to_scales, direction.from.scale_inv_name,
+                    args.device, to_swizzled, args.rows, args.cols);
+    const ScaleView from =
+        CheckScales(function, direction.from, direction.from_scales, direction.to.scale_inv_name,
+                    args.device, !to_swizzled, args.rows, args.cols);
     args.compact = to_swizzled ? from : to;
     args.swizzled = to_swizzled ? to : from;
   }
