@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <exception>
-#include <string>
 #include <vector>
 
 #include "tests/common/cast_case.h"
@@ -18,17 +16,6 @@ inline std::vector<size_t> Dims(const NVTEShape& shape) {
 }
 inline std::vector<size_t> Dims(const Tensor& tensor) {
   return {tensor.shape, tensor.shape + tensor.ndim};
-}
-
-// What a call throws; empty if nothing.
-template <typename Function>
-std::string MessageOf(Function function) {
-  try {
-    function();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
 }
 
 inline transformer_engine::TensorWrapper Wrap(const Tensor& tensor) {

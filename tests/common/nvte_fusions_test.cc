@@ -9,6 +9,7 @@
 #include "cutedsl_quant/quantize.h"
 #include "tests/common/allocation_counter.h"
 #include "tests/common/cast_case.h"
+#include "tests/common/messages.h"
 #include "tests/common/nvte_case.h"
 #include "transformer_engine/activation.h"
 #include "transformer_engine/cast.h"
@@ -19,6 +20,7 @@ using cutedsl_quant::Activation;
 using cutedsl_quant::ActivationName;
 using cutedsl_quant::AllocationsOfThread;
 using cutedsl_quant::Dims;
+using cutedsl_quant::ExpectPieces;
 using cutedsl_quant::ExpectSame;
 using cutedsl_quant::GuardedBytes;
 using cutedsl_quant::HostOutput;
@@ -257,11 +259,7 @@ TEST(NvteFusionsTest, Errors) {
        },
        {"nvte_quantize_dbias_dgelu: act_input", "null"}},
   };
-  for (const auto& c : cases) {
-    const std::string message = MessageOf(c.call);
-    for (const char* piece : c.pieces)
-      EXPECT_NE(message.find(piece), std::string::npos) << piece << ": " << message;
-  }
+  for (const auto& c : cases) ExpectPieces(MessageOf(c.call), c.pieces);
 }
 
 // Catches an allocation that the translation adds to every call.

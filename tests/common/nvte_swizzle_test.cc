@@ -8,11 +8,13 @@
 
 #include "cutedsl_quant/quantize.h"
 #include "tests/common/cast_case.h"
+#include "tests/common/messages.h"
 #include "tests/common/nvte_case.h"
 #include "transformer_engine/swizzle.h"
 
 namespace {
 
+using cutedsl_quant::ExpectPieces;
 using cutedsl_quant::ExpectSame;
 using cutedsl_quant::GuardedBytes;
 using cutedsl_quant::HostOutput;
@@ -158,11 +160,7 @@ TEST(NvteSwizzleTest, Errors) {
       {[&] { nvte_swizzle_scaling_factors(compact.data(), no_scales.data(), nullptr); },
        {"nvte_swizzle_scaling_factors: output"}},
   };
-  for (const auto& c : cases) {
-    const std::string message = MessageOf(c.call);
-    for (const char* piece : c.pieces)
-      EXPECT_NE(message.find(piece), std::string::npos) << piece << ": " << message;
-  }
+  for (const auto& c : cases) ExpectPieces(MessageOf(c.call), c.pieces);
   EXPECT_TRUE(swizzled_scales.guards_intact() && compact_scales.guards_intact());
 }
 

@@ -13,6 +13,7 @@
 #include "cutedsl_quant/backend.h"
 #include "tests/common/allocation_counter.h"
 #include "tests/common/cast_case.h"
+#include "tests/common/messages.h"
 #include "tests/common/nvte_case.h"
 #include "transformer_engine/cast.h"
 #include "transformer_engine/transformer_engine.h"
@@ -22,6 +23,7 @@ namespace {
 using cutedsl_quant::BackendMode;
 using cutedsl_quant::CastConfigs;
 using cutedsl_quant::Dims;
+using cutedsl_quant::ExpectPieces;
 using cutedsl_quant::ExpectSame;
 using cutedsl_quant::GuardedBytes;
 using cutedsl_quant::HostOutput;
@@ -396,11 +398,7 @@ TEST(NvteTest, Errors) {
       {[&] { nvte_get_quantization_config_attribute(nullptr, attribute, memory, 8, &size); },
        {"nvte_get_quantization_config_attribute", "null"}},
   };
-  for (const auto& c : cases) {
-    const std::string message = MessageOf(c.call);
-    for (const char* piece : c.pieces)
-      EXPECT_NE(message.find(piece), std::string::npos) << piece << ": " << message;
-  }
+  for (const auto& c : cases) ExpectPieces(MessageOf(c.call), c.pieces);
 }
 
 // Catches a switch that does not reach the native one.

@@ -6,6 +6,7 @@
 
 #include "cutedsl_quant/config.h"
 #include "cutedsl_quant/quantize.h"
+#include "tools/bench/fusions.h"
 
 namespace {
 
@@ -14,6 +15,8 @@ using cutedsl_quant::DType;
 using cutedsl_quant::QuantizeConfig;
 using cutedsl_quant::QuantizedTensor;
 using cutedsl_quant::Tensor;
+using cutedsl_quant::bench::CallTensors;
+using cutedsl_quant::bench::RunCall;
 
 // A matrix of bytes with a type; null data is "not given".
 struct Matrix {
@@ -32,39 +35,13 @@ Tensor Scalar(float* value) {
   return {value, DType::kFloat32, Device{}, {1}};
 }
 
-// What the configuration takes besides its output.
-struct Inputs {
-  Tensor input;
-  Tensor act_input;
-  Tensor noop;
-};
-
-void Call(const QuantizeConfig& config, const Inputs& inputs, const QuantizedTensor& output) {
-  if (config.with_act) {
-    QuantizeActivation(config.activation, inputs.input, output, nullptr);
-  } else if (config.with_dact) {
-    QuantizeDActivation(config.activation, inputs.input, inputs.act_input, output, nullptr);
-  } else {
-    Quantize(inputs.input, output, {inputs.noop}, nullptr);
-  }
-}
-
-// Twice: the first call says what the workspace has to be.
-void CallWithDbias(const QuantizeConfig& config, const Inputs& inputs,
-                   const QuantizedTensor& output, const Tensor& dbias) {
-  Tensor workspace;
-  const auto call = [&] {
-    if (config.with_dact) {
-      QuantizeDbiasDActivation(config.activation, inputs.input, inputs.act_input, output, dbias,
-                               &workspace, nullptr);
-    } else {
-      QuantizeDbias(inputs.input, output, dbias, &workspace, nullptr);
-    }
-  };
-  call();
-  std::vector<float> sums(workspace.size());
-  workspace.data = sums.data();
-  call();
+// With dbias twice: the first call says what the workspace has to be.
+void Call(const QuantizeConfig& config, CallTensors& tensors) {
+  RunCall(config, tensors, nullptr);
+  if (!config.with_dbias) return;
+  std::vector<float> sums(tensors.workspace.size());
+  tensors.workspace.data = sums.data();
+  RunCall(config, tensors, nullptr);
 }
 
 template <typename Function>
@@ -88,16 +65,19 @@ extern "C" const char* TestQuantize(uint32_t config_id, Matrix input, Matrix act
                                     float* amax, Matrix dbias, float* noop) {
   return MessageOf([=] {
     const QuantizeConfig config = QuantizeConfig::FromId(config_id).value();
-    QuantizedTensor output;
+    CallTensors tensors;
+    tensors.input = View(input, config.dtype);
+    tensors.act_input = View(act_input, config.dtype);
+    tensors.dbias = View(dbias, config.dtype);
+    tensors.options.noop = Scalar(noop);
+    QuantizedTensor& output = tensors.output;
     output.rowwise_data = View(rowwise_data, config.fp8_dtype);
     output.rowwise_scale_inv = View(rowwise_scale_inv, DType::kFloat8E8M0);
     output.columnwise_data = View(columnwise_data, config.fp8_dtype);
     output.columnwise_scale_inv = View(columnwise_scale_inv, DType::kFloat8E8M0);
     output.amax = Scalar(amax);
     output.swizzled_scales = config.swizzled;
-    const Inputs inputs = {View(input, config.dtype), View(act_input, config.dtype), Scalar(noop)};
-    config.with_dbias ? CallWithDbias(config, inputs, output, View(dbias, config.dtype))
-                      : Call(config, inputs, output);
+    Call(config, tensors);
   });
 }
 
