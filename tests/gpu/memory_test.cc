@@ -8,8 +8,10 @@
 
 #include "common/numerics.h"
 #include "cutedsl_quant/quantize.h"
+#include "tests/gpu/expected.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/harness.h"
+#include "tests/gpu/values.h"
 #include "tools/bench/fusions.h"
 
 namespace cutedsl_quant {
@@ -22,13 +24,13 @@ class Memory {
   ~Memory() {
     for (void* pointer : allocations_) cudaFree(pointer);
   }
-  Tensor Make(DType dtype, int64_t element_size, int64_t rows, int64_t cols, int fill = -1) {
+  // Filled with the byte `fill`, or uninitialised.
+  Tensor Make(DType dtype, int64_t rows, int64_t cols, int fill = -1) {
+    const auto bytes = static_cast<size_t>(rows * cols * ElementSize(dtype));
     void* data = nullptr;
-    CUTEDSL_QUANT_CUDA(cudaMalloc(&data, static_cast<size_t>(rows * cols * element_size)));
+    CUTEDSL_QUANT_CUDA(cudaMalloc(&data, bytes));
     allocations_.push_back(data);
-    if (fill >= 0) {
-      CUTEDSL_QUANT_CUDA(cudaMemset(data, fill, static_cast<size_t>(rows * cols * element_size)));
-    }
+    if (fill >= 0) CUTEDSL_QUANT_CUDA(cudaMemset(data, fill, bytes));
     return Tensor(data, dtype, kDevice, {rows, cols});
   }
 
@@ -36,43 +38,41 @@ class Memory {
   std::vector<void*> allocations_;
 };
 
-Tensor MakeScales(Memory& memory, numerics::ScaleShape shape) {
-  return memory.Make(DType::kFloat8E8M0, 1, shape.rows, shape.cols);
+Tensor MakeScales(Memory& memory, const QuantizeConfig& config, bool colwise, int64_t m,
+                  int64_t n) {
+  const ScaleLayout layout = config.swizzled ? ScaleLayout::kSwizzled : ScaleLayout::kExact;
+  const numerics::ScaleShape shape = ScaleShapeOf(layout, colwise, m, n);
+  return memory.Make(DType::kFloat8E8M0, shape.rows, shape.cols);
 }
 
 QuantizedTensor MakeOutput(Memory& memory, const QuantizeConfig& config, int64_t m, int64_t n) {
   QuantizedTensor output;
   output.swizzled_scales = config.swizzled;
   if (config.rowwise) {
-    output.rowwise_data = memory.Make(config.fp8_dtype, 1, m, n);
-    output.rowwise_scale_inv =
-        MakeScales(memory, config.swizzled ? numerics::PaddedRowwiseScaleShape(m, n)
-                                           : numerics::ExactRowwiseScaleShape(m, n));
+    output.rowwise_data = memory.Make(config.fp8_dtype, m, n);
+    output.rowwise_scale_inv = MakeScales(memory, config, /*colwise=*/false, m, n);
   }
   if (config.colwise) {
-    output.columnwise_data = memory.Make(config.fp8_dtype, 1, m, n);
-    output.columnwise_scale_inv =
-        MakeScales(memory, config.swizzled ? numerics::PaddedColumnwiseScaleShape(m, n)
-                                           : numerics::ExactColumnwiseScaleShape(m, n));
+    output.columnwise_data = memory.Make(config.fp8_dtype, m, n);
+    output.columnwise_scale_inv = MakeScales(memory, config, /*colwise=*/true, m, n);
   }
-  output.amax = memory.Make(DType::kFloat32, 4, 1, 1, 0);
+  output.amax = memory.Make(DType::kFloat32, 1, 1, 0);
   return output;
 }
 
 void RunEverything(const QuantizeConfig& config, int64_t m, int64_t n) {
   Memory memory;
-  const int64_t element_size = config.dtype == DType::kFloat32 ? 4 : 2;
   constexpr int kFill = 0x3F;  // an ordinary number in every type
   bench::CallTensors tensors;
-  tensors.input = memory.Make(config.dtype, element_size, m, n, kFill);
-  tensors.act_input = memory.Make(config.dtype, element_size, m, n, kFill);
+  tensors.input = memory.Make(config.dtype, m, n, kFill);
+  tensors.act_input = memory.Make(config.dtype, m, n, kFill);
   tensors.output = MakeOutput(memory, config, m, n);
-  tensors.dbias = memory.Make(config.dtype, element_size, 1, n);
+  tensors.dbias = memory.Make(config.dtype, 1, n);
   tensors.options.use_2d_blocks = config.use_2d_quantization;
   if (config.with_dbias) {
     bench::RunCall(config, tensors, nullptr);
     const Tensor& described = tensors.workspace;
-    tensors.workspace = memory.Make(DType::kFloat32, 4, described.rows(), described.cols());
+    tensors.workspace = memory.Make(DType::kFloat32, described.rows(), described.cols());
   }
   bench::RunCall(config, tensors, nullptr);
   Dequantize(tensors.output, tensors.act_input, nullptr);
