@@ -168,11 +168,11 @@ def report(args: argparse.Namespace) -> list[KernelFacts]:
     targets = args.architectures or list(architectures.ARCHITECTURES)
     images = _read(args.files) if args.files else _compile(configs, targets, args.jobs)
     with ThreadPoolExecutor(args.jobs) as pool:  # of the tools, which are processes
-        facts = pool.map(examine, images)
+        wanted = frozenset(configs)
         chosen = [
             kernel
-            for kernel in facts
-            if kernel.architecture in targets and kernel.config in set(configs)
+            for kernel in pool.map(examine, images)
+            if kernel.architecture in targets and kernel.config in wanted
         ]
     return sorted(chosen, key=lambda kernel: (kernel.architecture, kernel.config.id))
 
