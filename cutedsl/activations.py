@@ -14,80 +14,87 @@ from collections.abc import Callable
 from cutlass import Float32
 
 from cutedsl import numerics
+from cutedsl.pairs import Floats, each, multiply_add
 
 _QGELU_SCALE = 1.702
 _GELU_LINEAR = 1.5957691216
 _GELU_CUBIC = 0.0713548163
 
 
-def _sigmoid(x: Float32, scale: float = 1.0) -> Float32:
+def _sigmoid(x: Floats, scale: float = 1.0) -> Floats:
     """sigmoid(scale * x)"""
-    return _logistic(x * Float32(-scale * math.log2(math.e)))
+    return _logistic(x * (-scale * math.log2(math.e)))
 
 
-def _sigmoid_of_2u(x: Float32) -> Float32:
-    cubic, linear = (Float32(-c * math.log2(math.e)) for c in (_GELU_CUBIC, _GELU_LINEAR))
-    return _logistic(x * (x * x * cubic + linear))
+def _sigmoid_of_2u(x: Floats) -> Floats:
+    cubic, linear = (-c * math.log2(math.e) for c in (_GELU_CUBIC, _GELU_LINEAR))
+    return _logistic(x * multiply_add(x * x, cubic, linear))
 
 
-def _logistic(exponent: Float32) -> Float32:
-    return numerics.reciprocal(numerics.exp2(exponent) + Float32(1.0))
+def _logistic(exponent: Floats) -> Floats:
+    return each(numerics.reciprocal, each(numerics.exp2, exponent) + 1.0)
 
 
-def _gated_derivative(x: Float32, s: Float32, slope: Float32) -> Float32:
-    """Of x * s, where s is the sigmoid of something that rises with `slope`.
+def _gated_derivative(x: Floats, s: Floats, slope: Floats | float | None = None) -> Floats:
+    """Of x * s, where s is the sigmoid of something that rises with `slope` (1 if None).
 
     The order of the factors decides where an infinity meets a zero.
     """
-    return x * s * (Float32(1.0) - s) * slope + s
+    gate, rest = x * s, 1.0 - s
+    if slope is None:
+        return multiply_add(gate, rest, s)
+    return multiply_add(gate * rest, slope, s)
 
 
-def _if_positive(x: Float32, value: Float32) -> Float32:
-    return numerics.select(x > Float32(0.0), value, Float32(0.0))
+def _if_positive(x: Floats, value: Floats | float) -> Floats:
+    def choose(x: Float32, value: Float32 | float) -> Float32:
+        return numerics.select(x > 0.0, Float32(value), Float32(0.0))
+
+    return each(choose, x, value)
 
 
-def _relu(x: Float32) -> Float32:
+def _relu(x: Floats) -> Floats:
     return _if_positive(x, x)
 
 
-def _gelu(x: Float32) -> Float32:
+def _gelu(x: Floats) -> Floats:
     return x * _sigmoid_of_2u(x)
 
 
-def _silu(x: Float32) -> Float32:
+def _silu(x: Floats) -> Floats:
     return x * _sigmoid(x)
 
 
-def _qgelu(x: Float32) -> Float32:
+def _qgelu(x: Floats) -> Floats:
     return x * _sigmoid(x, _QGELU_SCALE)
 
 
-def _srelu(x: Float32) -> Float32:
+def _srelu(x: Floats) -> Floats:
     return _if_positive(x, x * x)
 
 
-def _drelu(x: Float32) -> Float32:
-    return _if_positive(x, Float32(1.0))
+def _drelu(x: Floats) -> Floats:
+    return _if_positive(x, 1.0)
 
 
-def _dgelu(x: Float32) -> Float32:
-    slope = x * x * Float32(3 * _GELU_CUBIC) + Float32(_GELU_LINEAR)
+def _dgelu(x: Floats) -> Floats:
+    slope = multiply_add(x * x, 3 * _GELU_CUBIC, _GELU_LINEAR)
     return _gated_derivative(x, _sigmoid_of_2u(x), slope)
 
 
-def _dsilu(x: Float32) -> Float32:
-    return _gated_derivative(x, _sigmoid(x), Float32(1.0))
+def _dsilu(x: Floats) -> Floats:
+    return _gated_derivative(x, _sigmoid(x))
 
 
-def _dqgelu(x: Float32) -> Float32:
-    return _gated_derivative(x, _sigmoid(x, _QGELU_SCALE), Float32(_QGELU_SCALE))
+def _dqgelu(x: Floats) -> Floats:
+    return _gated_derivative(x, _sigmoid(x, _QGELU_SCALE), _QGELU_SCALE)
 
 
-def _dsrelu(x: Float32) -> Float32:
+def _dsrelu(x: Floats) -> Floats:
     return _if_positive(x, x + x)
 
 
-_FUNCTIONS: dict[str, Callable[[Float32], Float32]] = {
+_FUNCTIONS: dict[str, Callable[[Floats], Floats]] = {
     "relu": _relu,
     "gelu": _gelu,
     "silu": _silu,
@@ -101,6 +108,6 @@ _FUNCTIONS: dict[str, Callable[[Float32], Float32]] = {
 }
 
 
-def apply(token: str, x: Float32) -> Float32:
+def apply(token: str, x: Floats) -> Floats:
     """The activation or derivative `token` of config.ACTIVATION_CODES (but "none") at `x`."""
     return _FUNCTIONS[token](x)

@@ -31,7 +31,7 @@ class Architecture:
     compute_capabilities: tuple[int, ...]  # 10 * major + minor of the devices it serves
     multiprocessor: Multiprocessor
     has_e8m0_conversion: bool  # cvt.rp.satfinite.ue8m0x2.f32
-    has_packed_f32_multiply: bool  # mul.rn.f32x2 as one instruction (sm_120 runs it as two)
+    has_packed_f32: bool  # fma.rn.f32x2 and the like as one instruction (two on sm_120)
 
 
 ARCHITECTURES = {
@@ -42,21 +42,21 @@ ARCHITECTURES = {
             (90,),
             _DATA_CENTER,
             has_e8m0_conversion=False,
-            has_packed_f32_multiply=False,
+            has_packed_f32=False,
         ),
         Architecture(
             "sm_100f",
             (100, 103),
             _DATA_CENTER,
             has_e8m0_conversion=True,
-            has_packed_f32_multiply=True,
+            has_packed_f32=True,
         ),
         Architecture(
             "sm_120f",
             (120, 121),
             _WORKSTATION,
             has_e8m0_conversion=True,
-            has_packed_f32_multiply=False,
+            has_packed_f32=False,
         ),
     )
 }

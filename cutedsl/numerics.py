@@ -13,6 +13,7 @@ import cutlass.cute as cute
 from cutlass import Float32, Int32, Int64, Uint32
 from cutlass._mlir.dialects import llvm
 
+from cutedsl import pairs
 from cutedsl.architectures import Architecture
 
 # float(1 / largest finite value) of each FP8 type, as fp32 bits.
@@ -348,14 +349,8 @@ def scale(
     architecture: Architecture, values: Sequence[Float32], factors: Sequence[Float32]
 ) -> list[Float32]:
     """values[i] * factors[i], rounded to nearest; an even number of them."""
-    if not architecture.has_packed_f32_multiply:
-        return [value * factor for value, factor in zip(values, factors, strict=True)]
-    products = []
-    for i in range(0, len(values), 2):
-        products += cute.arch.mul_packed_f32x2(
-            (values[i], values[i + 1]), (factors[i], factors[i + 1]), rnd="rn", ftz=False
-        )
-    return products
+    joined = zip(pairs.join(architecture, values), pairs.join(architecture, factors), strict=True)
+    return pairs.split([value * factor for value, factor in joined])
 
 
 def to_fp8(fp8_dtype: str, values: Sequence[Float32]) -> list[Uint32]:

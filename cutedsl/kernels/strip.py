@@ -24,9 +24,10 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Boolean, Float32, Int32, Int64, Uint32
 
-from cutedsl import activations, numerics
+from cutedsl import activations, numerics, pairs
 from cutedsl.architectures import Architecture
 from cutedsl.config import DTYPE_BYTES, QuantizeConfig
+from cutedsl.pairs import Floats
 from cutedsl.tuning import BLOCK, WARP, Tuning
 
 # Swizzled scales come in tiles of 128 rows (or columns) x 4 blocks, that is 128 x 128 elements.
@@ -291,6 +292,9 @@ class StripKernel:
     def _floats_anew(self, row: list[Uint32]) -> list[Float32]:
         return [value for word in row for value in numerics.to_floats_anew(self.config.dtype, word)]
 
+    def _join(self, values: list[Float32]) -> Sequence[Floats]:
+        return pairs.join(self.architecture, values)
+
     def _fuse(
         self, words: list[list[Uint32]], act_words: list[list[Uint32]] | None
     ) -> tuple[list[list[Uint32]], list[Float32]]:
@@ -300,21 +304,22 @@ class StripKernel:
         """
         token = self.config.activation
         fused = []
-        sums: list[Float32] = []
+        sums: list[Floats] = []
         for r, row in enumerate(words):
             # Without a function the same words are converted again for the cast.
-            values = self._floats_anew(row) if token == "none" else self._floats(row)
+            values = self._join(self._floats_anew(row) if token == "none" else self._floats(row))
             if self.config.with_act:
                 values = [activations.apply(token, value) for value in values]
             if act_words is not None:
-                factors = [activations.apply(token, x) for x in self._floats(act_words[r])]
+                arguments = self._join(self._floats(act_words[r]))
+                factors = [activations.apply(token, x) for x in arguments]
                 values = [value * factor for value, factor in zip(values, factors, strict=True)]
             if self.config.with_dbias:
                 sums = [a + b for a, b in zip(sums, values, strict=True)] if sums else values
             if token != "none":
-                row = numerics.to_words(self.config.dtype, values)
+                row = numerics.to_words(self.config.dtype, pairs.split(values))
             fused.append(row)
-        return fused, sums
+        return fused, pairs.split(sums)
 
     def _row_magnitudes(self, words: list[list[Uint32]]) -> list[Float32]:
         """The absolute maximum of the block of each row."""
