@@ -31,6 +31,7 @@ class Architecture:
     compute_capabilities: tuple[int, ...]  # 10 * major + minor of the devices it serves
     multiprocessor: Multiprocessor
     has_e8m0_conversion: bool  # cvt.rp.satfinite.ue8m0x2.f32
+    has_32_byte_loads: bool  # ld.global.v8.b32
     has_packed_f32: bool  # fma.rn.f32x2 and the like as one instruction (two on sm_120)
 
 
@@ -42,6 +43,7 @@ ARCHITECTURES = {
             (90,),
             _DATA_CENTER,
             has_e8m0_conversion=False,
+            has_32_byte_loads=False,
             has_packed_f32=False,
         ),
         Architecture(
@@ -49,6 +51,7 @@ ARCHITECTURES = {
             (100, 103),
             _DATA_CENTER,
             has_e8m0_conversion=True,
+            has_32_byte_loads=True,
             has_packed_f32=True,
         ),
         Architecture(
@@ -56,6 +59,7 @@ ARCHITECTURES = {
             (120, 121),
             _WORKSTATION,
             has_e8m0_conversion=True,
+            has_32_byte_loads=True,
             has_packed_f32=False,
         ),
     )

@@ -120,19 +120,23 @@ def _write_if(
 
 
 def load_words(
-    address: Int64, modifier: str, predicate: cutlass.Boolean | None = None
+    address: Int64, count: int, modifier: str, predicate: cutlass.Boolean | None = None
 ) -> list[Uint32]:
-    """Four words of read-only memory at `address`, zeros where `predicate` is false."""
-    load = f"ld.global.nc{modifier}.v4.b32 {{$0, $1, $2, $3}}, [$4];"
+    """4 or 8 words of read-only memory at `address`, aligned to their size.
+
+    Zeros where `predicate` is false.
+    """
+    operands, vector = _vector(count, 0)
+    load = f"ld.global.nc{modifier}{vector}.b32 {operands}, [${count}];"
     if predicate is None:
-        return _ptx(load, "=r,=r,=r,=r,l", [address], [Uint32] * 4, volatile=True)
+        constraints = ",".join(["=r"] * count + ["l"])
+        return _ptx(load, constraints, [address], [Uint32] * count, volatile=True)
+    zeros = " ".join(f"mov.b32 ${i}, 0;" for i in range(count))
     return _ptx(
-        "{ .reg .pred p; setp.ne.b32 p, $5, 0; "
-        "mov.b32 $0, 0; mov.b32 $1, 0; mov.b32 $2, 0; mov.b32 $3, 0; "
-        f"@p {load} }}",
-        "=&r,=&r,=&r,=&r,l,r",
+        f"{{ .reg .pred p; setp.ne.b32 p, ${count + 1}, 0; {zeros} @p {load} }}",
+        ",".join(["=&r"] * count + ["l", "r"]),
         [address, Int32(predicate)],
-        [Uint32] * 4,
+        [Uint32] * count,
         volatile=True,
     )
 
@@ -304,7 +308,8 @@ def block_scales(
     amaxes: a multiple of four, none of them NaN.
     """
     reciprocal = _bits_to_float(Uint32(_RECIPROCAL_MAX_BITS[fp8_dtype]))
-    quotients = [amax * reciprocal for amax in amaxes]
+    joined = pairs.join(architecture, amaxes)
+    quotients = pairs.split([amax * reciprocal for amax in joined])
     convert = _pack_e8m0_in_hardware if architecture.has_e8m0_conversion else _pack_e8m0
     return [convert(quotients[i : i + 4]) for i in range(0, len(quotients), 4)]
 

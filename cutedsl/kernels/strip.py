@@ -37,6 +37,10 @@ _SWIZZLE_BYTES = 512
 
 _ONE_BITS = 0x3F800000
 
+# In a load: every tensor is aligned for one, most are for a wide one.
+_LOAD_WORDS = 4
+_WIDE_WORDS = 8
+
 
 def _extents(tensor: cute.Tensor) -> tuple[Int64, Int64]:
     """Rows and columns; `tensor.shape` would cut them to 32 bits."""
@@ -83,6 +87,7 @@ class StripKernel:
         self.element_bytes = DTYPE_BYTES[config.dtype]
         self.words_per_row = tuning.columns * self.element_bytes // 4
         self.lanes_per_block = BLOCK // tuning.columns
+        self.loads_wide = architecture.has_32_byte_loads and self.words_per_row % _WIDE_WORDS == 0
 
     @cute.jit
     def __call__(
@@ -166,7 +171,7 @@ class StripKernel:
                 act_fragment = cute.make_rmem_tensor((self.words_per_row, self.tuning.rows), Uint32)
             # Two ways to load, because a branch keeps all loads ahead of the first use, and whole
             # tiles, nearly all of them, need no predicates.
-            if strip.is_whole:
+            if strip.is_whole & self._is_aligned(input, act_input):
                 self._load(input, strip, fragment, predicated=False)
                 if cutlass.const_expr(self.config.with_dact):
                     self._load(act_input, strip, act_fragment, predicated=False)
@@ -263,16 +268,27 @@ class StripKernel:
         rows = Int32(cutlass.max(cutlass.min(limit - row, Int64(self.tuning.rows)), Int64(0)))
         return numerics.select(condition, rows, Int32(0))
 
+    def _is_aligned(self, input: cute.Tensor, act_input: cute.Tensor | None) -> Boolean:
+        """Whether whole tiles can be loaded the way they are; rows are multiples of any load."""
+        if not self.loads_wide:
+            return Boolean(True)
+        addresses = input.iterator.toint()
+        if act_input is not None:
+            addresses = addresses | act_input.iterator.toint()
+        return addresses % (4 * _WIDE_WORDS) == 0
+
     def _load(
         self, input: cute.Tensor, strip: _Strip, fragment: cute.Tensor, predicated: bool
     ) -> None:
         """Fills `fragment` with the words of each row, zeros outside the tensor."""
         row_bytes = strip.n * self.element_bytes
         address = input.iterator.toint() + strip.row * row_bytes + strip.column * self.element_bytes
+        count = _WIDE_WORDS if self.loads_wide and not predicated else _LOAD_WORDS
         for r in range(self.tuning.rows):
-            for first in range(0, self.words_per_row, 4):
+            for first in range(0, self.words_per_row, count):
                 words = numerics.load_words(
                     address + (row_bytes * r + first * 4),
+                    count,
                     self.tuning.load_modifier,
                     r < strip.rows_inside if predicated else None,
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import json
 import os
@@ -39,6 +40,8 @@ FUSIONS = [
     )
     if dtype == "bf16" or "with_act" not in fusion
 ]
+# Of an element.
+FUSED_MULTIPLY_ADDS = {"gelu": 1, "dgelu": 3}
 
 
 @pytest.fixture(scope="module", params=architectures.ARCHITECTURES)
@@ -88,9 +91,42 @@ def test_loads_come_first(kernels):
     """
     architecture, codes = kernels
     for config, opcodes in codes.items():
-        steps = [code for code in opcodes if re.match(r"LDG\.\S*128|MUFU|[HF]MNMX|F2FP", code)]
-        loads = sum(step.startswith("LDG") for step in steps)
+        loads = [
+            nvidia_tools.loaded_bytes(opcode)
+            for opcode in opcodes
+            if nvidia_tools.loaded_bytes(opcode) or re.match(r"MUFU|F\w+2\b|[HF]MNMX|F2FP", opcode)
+        ]
         shape = tuning.choose(config, architecture)
         elements = shape.columns * shape.rows * (1 + config.with_dact)
-        assert loads == 2 * elements * DTYPE_BYTES[config.dtype] // 16, config.name
-        assert all(step.startswith("LDG") for step in steps[:loads]), config.name
+        assert sum(loads) == 2 * elements * DTYPE_BYTES[config.dtype], config.name
+        assert not any(itertools.dropwhile(bool, loads)), config.name
+
+
+def test_wide_loads(kernels):
+    """Would catch pieces of rows that whole tiles load in halves."""
+    architecture, codes = kernels
+    for config, opcodes in codes.items():
+        shape = tuning.choose(config, architecture)
+        loads, rest = divmod(shape.columns * DTYPE_BYTES[config.dtype], 32)
+        loads *= shape.rows * (1 + config.with_dact)
+        wide = [code for code in opcodes if nvidia_tools.loaded_bytes(code) == 32]
+        is_wide = architecture.has_32_byte_loads and not rest
+        assert len(wide) == (loads if is_wide else 0), config.name
+
+
+def test_arithmetic(kernels):
+    """Would catch elements that are computed one at a time where an instruction takes two, and a
+    product and a sum that became one rounding, or did not, on one architecture alone.
+    """
+    architecture, codes = kernels
+    packed = architecture.has_packed_f32
+    for config, opcodes in codes.items():
+        shape = tuning.choose(config, architecture)
+        elements = shape.columns * shape.rows
+        counts = collections.Counter(opcode.partition(".")[0] for opcode in opcodes)
+        fused = {1: counts["FFMA"], 2: counts["FFMA2"]}
+        expected = elements * FUSED_MULTIPLY_ADDS.get(config.activation, 0)
+        assert fused == ({1: 0, 2: expected // 2} if packed else {1: expected, 2: 0}), config.name
+        singles, pairs = (counts["FMUL" + suffix] + counts["FADD" + suffix] for suffix in ("", "2"))
+        # What is left for single ones are scales and sums over threads.
+        assert (singles < elements <= 2 * pairs) if packed else pairs == 0, config.name

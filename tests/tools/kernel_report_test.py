@@ -15,7 +15,7 @@ from cutedsl.config import QuantizeConfig, select
 from tools.kernel_report import instruction_mix, kernel_facts, nvidia_tools
 from tools.kernel_report.gpus import GPUS
 from tools.kernel_report.kernel_report import EXIT_SPILLS
-from tools.kernel_report.nvidia_tools import ResourceUsage, ToolError
+from tools.kernel_report.nvidia_tools import Instruction, ResourceUsage, ToolError
 from tools.kernel_report.occupancy import resident_ctas
 
 PROGRAM = Path(os.environ["KERNEL_REPORT"]).absolute()
@@ -130,6 +130,13 @@ def test_whole_tile_path():
         "shared": 0,
         "control": 4,
     }
+
+
+def test_packed_arithmetic():
+    """Would catch an instruction for two elements that is counted as two, or computed as one."""
+    path = [Instruction(opcode, False) for opcode in ("FFMA2", "FADD", "FMUL2", "FSETP.GT.AND")]
+    assert instruction_mix.count(path)["float"] == 4
+    assert instruction_mix.fp32_results(path) == 2 + 1 + 2
 
 
 @pytest.mark.parametrize(

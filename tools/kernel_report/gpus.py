@@ -6,7 +6,9 @@ import dataclasses
 
 # Lanes that issue an instruction in a clock: four schedulers, a warp each.
 _ISSUE_LANES = 4 * 32
-# Results of the special function units in a clock (CUDA programming guide, arithmetic throughput).
+# Results in a clock of fp32 arithmetic and of the special function units (CUDA programming guide,
+# arithmetic throughput).
+_FP32_LANES = 128
 _SPECIAL_LANES = 16
 
 
@@ -23,6 +25,11 @@ class Gpu:
     def issue_rate(self) -> float:
         """Instructions per second, counted per thread."""
         return self.multiprocessors * _ISSUE_LANES * self.clock
+
+    @property
+    def fp32_rate(self) -> float:
+        """Sums, products and fused ones per second."""
+        return self.multiprocessors * _FP32_LANES * self.clock
 
     @property
     def special_rate(self) -> float:

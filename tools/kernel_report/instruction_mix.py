@@ -22,6 +22,9 @@ _OPERATIONS = {
 KINDS = tuple(_OPERATIONS)
 _KIND_OF = {name: kind for kind, names in _OPERATIONS.items() for name in names.split()}
 
+# What the FP32 lanes execute, by results for a thread.
+_FP32_RESULTS = {"FADD": 1, "FFMA": 1, "FMUL": 1, "FADD2": 2, "FFMA2": 2, "FMUL2": 2}
+
 SPILLS = ("LDL", "STL")
 
 
@@ -74,3 +77,8 @@ def count(path: list[Instruction]) -> Mapping[str, int]:
     """Instructions of each kind; every one of KINDS is there."""
     counts = collections.Counter(map(kind, path))
     return {name: counts[name] for name in KINDS}
+
+
+def fp32_results(path: list[Instruction]) -> int:
+    """Sums and products of fp32, of which a packed instruction gives two."""
+    return sum(_FP32_RESULTS.get(step.operation, 0) for step in path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import Any
 
 from cutedsl import architectures, tuning
@@ -11,10 +10,6 @@ from cutedsl.config import DTYPE_BYTES, QuantizeConfig
 from tools.kernel_report import instruction_mix, nvidia_tools, occupancy
 from tools.kernel_report.gpus import GPUS
 from tools.kernel_report.nvidia_tools import ResourceUsage, ToolError
-
-# Rows and columns are read 16 bytes at a time, and nothing else is.
-_DATA_LOAD = re.compile(r"LDG\.\S*128")
-_DATA_LOAD_BYTES = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +27,7 @@ class KernelFacts:
     ctas: int  # resident on an SM at a time
     bytes_in_flight: int  # per SM: all threads wait for all of their data
     instructions: dict[str, float]  # per element, by kind
+    fp32_results: float  # per element
 
     @property
     def spills(self) -> bool:
@@ -53,6 +49,11 @@ class KernelFacts:
         return 1e12 * sum(self.instructions.values()) / GPUS[self.architecture].issue_rate
 
     @property
+    def fp32_time(self) -> float:
+        """Of the FP32 lanes, which a packed instruction keeps for two clocks."""
+        return 1e12 * self.fp32_results / GPUS[self.architecture].fp32_rate
+
+    @property
     def special_time(self) -> float:
         """Of the special function units."""
         return 1e12 * self.instructions["special"] / GPUS[self.architecture].special_rate
@@ -60,7 +61,7 @@ class KernelFacts:
     @property
     def fits(self) -> bool:
         """Whether arithmetic fits under the time that memory takes anyway."""
-        return max(self.issue_time, self.special_time) <= self.memory_time
+        return max(self.issue_time, self.fp32_time, self.special_time) <= self.memory_time
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -78,6 +79,7 @@ class KernelFacts:
             "bytes_per_element": round(bytes_per_element(self.config), 4),
             "memory_ps_per_element": round(self.memory_time, 4),
             "issue_ps_per_element": round(self.issue_time, 4),
+            "fp32_ps_per_element": round(self.fp32_time, 4),
             "special_ps_per_element": round(self.special_time, 4),
             "arithmetic_fits": self.fits,
         }
@@ -102,7 +104,8 @@ def examine(cubin: bytes) -> KernelFacts:
     shape = tuning.choose(config, architecture)
     elements = shape.rows * shape.columns
     path = instruction_mix.whole_tile_path(code)
-    loaded = _DATA_LOAD_BYTES * sum(bool(_DATA_LOAD.match(step.opcode)) for step in path)
+    # Elements are read 16 or 32 bytes at a time, and nothing else is.
+    loaded = sum(nvidia_tools.loaded_bytes(step.opcode) for step in path)
     if loaded != elements * DTYPE_BYTES[config.dtype] * (1 + config.with_dact):
         raise ToolError(f"{name}: a thread loads {loaded} bytes, which {shape} does not explain")
     ctas = occupancy.resident_ctas(architecture.multiprocessor, usage, shape.threads)
@@ -117,4 +120,5 @@ def examine(cubin: bytes) -> KernelFacts:
         instructions={
             kind: amount / elements for kind, amount in instruction_mix.count(path).items()
         },
+        fp32_results=instruction_mix.fp32_results(path) / elements,
     )

@@ -4,7 +4,8 @@ Needs no GPU. Compiles the chosen configurations, or reads FILES: kernel package
 
 Instructions are those that a thread of a whole tile issues, divided by its elements. Times are
 estimates per element with all of a GPU at work: of memory at the rate of a copy, of the schedulers,
-of the special function units. Where both of the latter are smaller, arithmetic fits under memory.
+of the FP32 lanes, of the special function units. Where all of the latter are smaller, arithmetic
+fits under memory.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def _resources_table(kernels: Sequence[KernelFacts]) -> str:
 
 
 def _times_table(kernels: Sequence[KernelFacts]) -> str:
-    header = ("kernel", *KINDS, "all", "memory ps", "issue ps", "special ps", "fits")
+    header = ("kernel", *KINDS, "all", "memory ps", "issue ps", "fp32 ps", "special ps", "fits")
     rows = [
         (
             _short_name(kernel),
@@ -138,6 +139,7 @@ def _times_table(kernels: Sequence[KernelFacts]) -> str:
             f"{sum(kernel.instructions.values()):.2f}",
             f"{kernel.memory_time:.2f}",
             f"{kernel.issue_time:.2f}",
+            f"{kernel.fp32_time:.2f}",
             f"{kernel.special_time:.2f}",
             "yes" if kernel.fits else "NO",
         )

@@ -17,6 +17,7 @@ _NUMBER = re.compile(r"\b([A-Z]+):(\d+)")
 _TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
 _LABEL = re.compile(r"^(\.L_\w+):")
 _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@(!?\w+)\s+)?([A-Z][\w.]*)\s*(.*?)\s*;")
+_VECTOR_LOAD = re.compile(r"LDG\.\S*\.(128|256)\b")
 _BRANCH_TARGET = re.compile(r"`\((\.L_\w+)\)")
 
 
@@ -56,6 +57,12 @@ class MachineCode:
 
     compute_capability: int  # 10 * major + minor
     instructions: tuple[Instruction, ...]
+
+
+def loaded_bytes(opcode: str) -> int:
+    """What a thread gets from a load of 16 or 32 bytes of global memory; 0 for all else."""
+    load = _VECTOR_LOAD.match(opcode)
+    return int(load[1]) // 8 if load else 0
 
 
 def parse_resource_usage(report: str) -> dict[str, ResourceUsage]:
