@@ -14,7 +14,7 @@ from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream, mak
 
 from cutedsl import architectures, tuning
 from cutedsl.config import QuantizeConfig
-from cutedsl.kernels.strip import StripKernel
+from cutedsl.kernels.quantize import Quantize
 
 # Kernels ask for rows of a multiple of this many elements and for data aligned to 16 bytes.
 COLUMN_MULTIPLE = 16
@@ -70,19 +70,17 @@ def compile_kernel(
 ) -> object:
     """Compiles `config` for `architecture` ("sm_90a", ...) and returns what `cute.compile` returns.
 
-    `variant` replaces the shape that the tuning table chooses. ValueError for an unknown
+    `variant` replaces the shapes that the tuning table chooses. ValueError for an unknown
     architecture or a configuration without a kernel.
     """
     target = architectures.get(architecture)
     if not config.is_legal:
         raise ValueError(f"compile_kernel: no kernel exists for {config.name}")
-    kernel = StripKernel(config, target, variant or tuning.choose(config, target))
-    # Profilers and the tools that read machine code show this name (and a number, here 0).
-    StripKernel.quantize.set_name_prefix(
-        config.name, remove_cutlass_symbol=True, keep_mangled_name=False
-    )
+    shapes = (variant,) if variant else tuning.choose(config, target)
     return cute.compile(
-        kernel, *_arguments(config), options=f"--enable-tvm-ffi --gpu-arch {target.name}"
+        Quantize(config, target, shapes),
+        *_arguments(config),
+        options=f"--enable-tvm-ffi --gpu-arch {target.name}",
     )
 
 

@@ -103,31 +103,36 @@ def select(
 
 
 def _write_if(
-    predicate: cutlass.Boolean, write: str, address: Int64 | Int32, words: Sequence[Uint32]
+    predicate: cutlass.Boolean,
+    write: str,
+    address: Int64 | Int32,
+    words: Sequence[Uint32],
+    policy: Int64 | None = None,
 ) -> None:
     """Emits `write`, of `words` ($2 and on) to `address` ($0), to run where `predicate` is true.
 
-    Addresses in shared memory are Int32.
+    Addresses in shared memory are Int32. `policy` is the operand after the words, if any.
     """
     address_constraint = "r" if isinstance(address, Int32) else "l"
+    policies = [] if policy is None else [policy]
     _ptx(
         f"{{ .reg .pred p; setp.ne.b32 p, $1, 0; @p {write} }}",
-        ",".join([address_constraint, "r"] + ["r"] * len(words)),
-        [address, Int32(predicate), *words],
+        ",".join([address_constraint, "r"] + ["r"] * len(words) + ["l"] * len(policies)),
+        [address, Int32(predicate), *words, *policies],
         [],
         volatile=True,
     )
 
 
 def load_words(
-    address: Int64, count: int, modifier: str, predicate: cutlass.Boolean | None = None
+    address: Int64, count: int, predicate: cutlass.Boolean | None = None
 ) -> list[Uint32]:
     """4 or 8 words of read-only memory at `address`, aligned to their size.
 
     Zeros where `predicate` is false.
     """
     operands, vector = _vector(count, 0)
-    load = f"ld.global.nc{modifier}{vector}.b32 {operands}, [${count}];"
+    load = f"ld.global.nc{vector}.b32 {operands}, [${count}];"
     if predicate is None:
         constraints = ",".join(["=r"] * count + ["l"])
         return _ptx(load, constraints, [address], [Uint32] * count, volatile=True)
@@ -141,17 +146,43 @@ def load_words(
     )
 
 
+def retention_policy() -> Int64:
+    """For stores: the L2 cache is to keep what they write longer than anything else."""
+    policy = "createpolicy.fractional.L2::evict_last.b64 $0, 1.0;"
+    return _ptx(policy, "=l", [], [Int64])[0]
+
+
+def _store_global_if(
+    predicate: cutlass.Boolean,
+    kind: str,
+    operands: str,
+    address: Int64,
+    words: Sequence[Uint32],
+    policy: Int64 | None,
+) -> None:
+    """Stores `words`, which are `operands`; `kind`: vector and type."""
+    store = f"st.global{kind} [$0], {operands};"
+    if policy is not None:
+        store = f"st.global.L2::cache_hint{kind} [$0], {operands}, ${2 + len(words)};"
+    _write_if(predicate, store, address, words, policy)
+
+
 def store_words(
-    address: Int64, words: Sequence[Uint32], predicate: cutlass.Boolean, modifier: str = ""
+    address: Int64,
+    words: Sequence[Uint32],
+    predicate: cutlass.Boolean,
+    policy: Int64 | None = None,
 ) -> None:
     """Stores 1, 2 or 4 words at `address`, aligned to their size, where `predicate` is true."""
     operands, vector = _vector(len(words), 2)
-    _write_if(predicate, f"st.global{modifier}{vector}.b32 [$0], {operands};", address, words)
+    _store_global_if(predicate, f"{vector}.b32", operands, address, words, policy)
 
 
-def store_byte(address: Int64, word: Uint32, predicate: cutlass.Boolean) -> None:
+def store_byte(
+    address: Int64, word: Uint32, predicate: cutlass.Boolean, policy: Int64 | None = None
+) -> None:
     """Stores the lowest byte of `word` at `address` where `predicate` is true."""
-    _write_if(predicate, "st.global.b8 [$0], $2;", address, [word])
+    _store_global_if(predicate, ".b8", "$2", address, [word], policy)
 
 
 def load_flag(address: Int64) -> Uint32:

@@ -13,6 +13,8 @@ from cutedsl.config import DTYPE_BYTES, QuantizeConfig
 WARP = 32
 BLOCK = 32  # elements that share a scale
 
+_SMALL = "_small"  # ends the names of kernels for small tensors
+
 
 def _elements_of_a_load(config: QuantizeConfig) -> int:
     return 16 // DTYPE_BYTES[config.dtype]
@@ -32,11 +34,8 @@ class Tuning:
     warps_along_n: int
     warps_along_m: int
     min_ctas_per_sm: int = 0  # bounds the registers per thread; 0: no bound
-    # Cache hints, of ld.global.nc and of st.global for the data. On Hopper every hint tried
-    # (no_allocate, 256-byte prefetch, streaming stores) cost 4 to 8 % of the speed.
-    load_modifier: str = ""
-    store_modifier: str = ""
     gathers_row_scales: bool = False  # in shared memory, to write them in longer pieces
+    max_elements: int | None = None  # of the tensors it is for
 
     @property
     def lanes_along_m(self) -> int:
@@ -59,6 +58,10 @@ class Tuning:
     def tile_columns(self) -> int:
         return self.columns * self.lanes_along_n * self.warps_along_n
 
+    def kernel_name(self, config: QuantizeConfig) -> str:
+        """What profilers and the tools that read machine code show, and a number."""
+        return config.name if self.max_elements is None else config.name + _SMALL
+
     def check(self, config: QuantizeConfig) -> None:
         """ValueError if a kernel of this shape cannot compute `config`."""
         load_elements = _elements_of_a_load(config)
@@ -66,7 +69,7 @@ class Tuning:
             "columns must be 4, 8 or 16 and a multiple of a 16-byte load": (
                 self.columns in (4, 8, 16) and self.columns % load_elements == 0
             ),
-            "rows must be a multiple of 4": self.rows % 4 == 0,
+            "rows must be a power of two up to 32": self.rows in (1, 2, 4, 8, 16, 32),
             "lanes_along_n must divide a warp and cover whole blocks": (
                 WARP % self.lanes_along_n == 0 and self.lanes_along_n * self.columns % BLOCK == 0
             ),
@@ -77,6 +80,9 @@ class Tuning:
             "for dbias, a CTA is as high as a chunk of rows": (
                 not config.with_dbias or self.tile_rows == config.dbias_chunk_rows
             ),
+            "gathered row scales must be a multiple of four in a row": (
+                not self.gathers_row_scales or self.tile_columns % (4 * BLOCK) == 0
+            ),
             "a CTA may have at most 1024 threads": self.threads <= 1024,
         }
         for requirement, holds in requirements.items():
@@ -84,10 +90,24 @@ class Tuning:
                 raise ValueError(f"Tuning.check: {requirement}; {self} for {config.name}")
 
 
-def choose(config: QuantizeConfig, architecture: Architecture) -> Tuning:
-    """The shape for `config` on `architecture`; the measurements are in docs/benchmarks."""
-    shape = _choose_shape(config)
-    return dataclasses.replace(shape, min_ctas_per_sm=_enough_ctas(config, architecture))
+def choose(config: QuantizeConfig, architecture: Architecture) -> tuple[Tuning, ...]:
+    """The shapes for `config` on `architecture`, the last for tensors too large for the others.
+
+    The measurements are in docs/benchmarks.
+    """
+    large = _choose_large(config)
+    large = dataclasses.replace(large, min_ctas_per_sm=_enough_ctas(config, architecture))
+    small = _choose_small(config)
+    return (large,) if small is None else (small, large)
+
+
+def find(kernel_name: str, architecture: Architecture) -> tuple[QuantizeConfig, Tuning]:
+    """The configuration and the shape of the kernel called `kernel_name`; ValueError if none is."""
+    config = QuantizeConfig.parse(kernel_name.removesuffix(_SMALL))
+    for shape in choose(config, architecture):
+        if shape.kernel_name(config) == kernel_name:
+            return config, shape
+    raise ValueError(f"tuning.find: no kernel is called {kernel_name}")
 
 
 def _enough_ctas(config: QuantizeConfig, architecture: Architecture) -> int:
@@ -103,11 +123,65 @@ def _enough_ctas(config: QuantizeConfig, architecture: Architecture) -> int:
     return 0
 
 
-def _choose_shape(config: QuantizeConfig) -> Tuning:
+def rows_are_independent(config: QuantizeConfig) -> bool:
+    """Whether no scale or sum is of several rows, so that a tile may be contiguous memory."""
+    return not (config.colwise or config.swizzled or config.with_dbias)
+
+
+def _choose_small(config: QuantizeConfig) -> Tuning | None:
+    """For tensors that do not fill the GPU several times: less to do for a thread, one after the
+    other, and more CTAs."""
+    columns = _elements_of_a_load(config)
+    if rows_are_independent(config):
+        return Tuning(
+            columns=columns,
+            rows=1 if config.with_dact else 2,
+            lanes_along_n=WARP,
+            warps_along_n=1,
+            warps_along_m=4,
+            max_elements=1 << 22,
+        )
+    if config.is_cast and not config.rowwise:
+        return None  # the shape of large tensors is as fast
+    elements = 16 if config.with_dact or not (config.colwise or config.with_dbias) else 32
+    rows = elements // columns
+    lanes_along_n = 64 // columns
+    return Tuning(
+        columns=columns,
+        rows=rows,
+        lanes_along_n=lanes_along_n,
+        warps_along_n=1,
+        warps_along_m=_tile_rows(config) // (rows * WARP // lanes_along_n),
+        max_elements=1
+        << (21 if config.colwise and (config.with_dbias or config.with_dact) else 22),
+    )
+
+
+def _tile_rows(config: QuantizeConfig) -> int:
+    """As few as a CTA can take."""
+    return config.dbias_chunk_rows if config.with_dbias else BLOCK
+
+
+def _choose_large(config: QuantizeConfig) -> Tuning:
     """The shape, the same on all architectures so far."""
+    if rows_are_independent(config):
+        # One load a row: eight columns of fp32 spill on sm_120.
+        columns = _elements_of_a_load(config)
+        rows, warps = (2, 4) if config.with_dact else (4, 8)
+        return Tuning(
+            columns=columns, rows=rows, lanes_along_n=WARP, warps_along_n=1, warps_along_m=warps
+        )
     if config.with_dbias or (config.with_dact and DTYPE_BYTES[config.dtype] == 4):
         return _choose_narrow(config)
-    shape = dict(columns=8, lanes_along_n=32)
+    shape = dict(columns=8, lanes_along_n=WARP)
+    if not config.swizzled and config.with_dact:
+        return Tuning(
+            rows=4,
+            warps_along_n=1,
+            warps_along_m=8,
+            gathers_row_scales=config.rowwise,
+            **shape,
+        )
     if config.rowwise and config.colwise and not config.swizzled and DTYPE_BYTES[config.dtype] == 2:
         # A fusion needs registers of its own, so that fewer rows are left for a thread.
         rows = 16 if config.is_cast else 8
@@ -118,21 +192,17 @@ def _choose_shape(config: QuantizeConfig) -> Tuning:
             gathers_row_scales=True,
             **shape,
         )
-    if config.colwise or config.swizzled:
-        if config.with_dact and not config.colwise:
-            # Two inputs are as many loads as eight rows of one.
-            return Tuning(rows=4, warps_along_n=1, warps_along_m=4, **shape)
-        # Blocks spread over four warps: few registers a thread, whole cache lines a warp.
-        return Tuning(
-            rows=8,
-            warps_along_n=1,
-            warps_along_m=4,
-            gathers_row_scales=config.rowwise and (config.colwise or config.is_cast),
-            **shape,
-        )
-    # One load a row: eight columns of fp32 spill on sm_120.
-    columns = _elements_of_a_load(config)
-    return Tuning(columns=columns, rows=4, lanes_along_n=32, warps_along_n=1, warps_along_m=8)
+    if config.with_dact and not config.colwise:
+        # Two inputs are as many loads as eight rows of one.
+        return Tuning(rows=4, warps_along_n=1, warps_along_m=4, **shape)
+    # Blocks spread over four warps: few registers a thread, whole cache lines a warp.
+    return Tuning(
+        rows=8,
+        warps_along_n=1,
+        warps_along_m=4,
+        gathers_row_scales=config.rowwise and (config.colwise or config.is_cast),
+        **shape,
+    )
 
 
 def _choose_narrow(config: QuantizeConfig) -> Tuning:
@@ -141,14 +211,16 @@ def _choose_narrow(config: QuantizeConfig) -> Tuning:
     One load a row; with two inputs, tiles of 128 columns.
     """
     columns = _elements_of_a_load(config)
-    rows = 8 if config.with_dact else 16
-    lanes_along_n = min(WARP, 128 // columns) if config.with_dact else WARP
-    tile_rows = config.dbias_chunk_rows if config.with_dbias else BLOCK
+    rows = 16
+    lanes_along_n = WARP
+    if config.with_dact:
+        rows = 4 if config.with_dbias and not config.colwise and columns == 8 else 8
+        lanes_along_n = min(WARP, 128 // columns)
     return Tuning(
         columns=columns,
         rows=rows,
         lanes_along_n=lanes_along_n,
         warps_along_n=1,
-        warps_along_m=tile_rows // (rows * WARP // lanes_along_n),
+        warps_along_m=_tile_rows(config) // (rows * WARP // lanes_along_n),
         gathers_row_scales=config.rowwise,
     )

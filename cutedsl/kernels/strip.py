@@ -10,6 +10,9 @@ What is fused with the cast is one stage between the loads and the maxima: it re
 in the registers by those to quantize, rounded to the type of the input, and adds up the columns of
 dbias. A CTA is then as high as the chunk of rows that gives one row of the dbias workspace.
 
+Where several CTAs fill one cache line with scales, the L2 cache is told to keep it: it would write
+the line to memory, and read it again, before it is complete.
+
 What lies outside the tensor reads as zero, which changes no maximum and no sum (activations are 0
 at 0) and gives the scale 0 that the padding of swizzled scales must hold: the grid covers the
 padding, and no code is needed for it.
@@ -18,6 +21,7 @@ padding, and no code is needed for it.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 import cutlass
@@ -28,7 +32,7 @@ from cutedsl import activations, numerics, pairs
 from cutedsl.architectures import Architecture
 from cutedsl.config import DTYPE_BYTES, QuantizeConfig
 from cutedsl.pairs import Floats
-from cutedsl.tuning import BLOCK, WARP, Tuning
+from cutedsl.tuning import BLOCK, WARP, Tuning, rows_are_independent
 
 # Swizzled scales come in tiles of 128 rows (or columns) x 4 blocks, that is 128 x 128 elements.
 _SWIZZLE_ELEMENTS = 128
@@ -42,7 +46,7 @@ _LOAD_WORDS = 4
 _WIDE_WORDS = 8
 
 
-def _extents(tensor: cute.Tensor) -> tuple[Int64, Int64]:
+def extents(tensor: cute.Tensor) -> tuple[Int64, Int64]:
     """Rows and columns; `tensor.shape` would cut them to 32 bits."""
     return cute.size(tensor, mode=[0]), cute.size(tensor, mode=[1])
 
@@ -77,10 +81,13 @@ class _Strip:
 
 
 class StripKernel:
-    """The kernel of one configuration, for `cute.compile`."""
+    """The kernel of one configuration in one shape. Profilers show `name` (and a number)."""
 
-    def __init__(self, config: QuantizeConfig, architecture: Architecture, tuning: Tuning) -> None:
+    def __init__(
+        self, config: QuantizeConfig, architecture: Architecture, tuning: Tuning, name: str
+    ) -> None:
         tuning.check(config)
+        self.name = name
         self.config = config
         self.architecture = architecture
         self.tuning = tuning
@@ -104,15 +111,18 @@ class StripKernel:
         stream,
     ):
         """Launches the kernel; the arguments are those of ffi_bridge/kernel_package_abi.h."""
-        m, n = _extents(input)
+        StripKernel.quantize.set_name_prefix(
+            self.name, remove_cutlass_symbol=True, keep_mangled_name=False
+        )
+        m, n = extents(input)
         covered_m, covered_n = m, n
         row_scale_stride = None
         if cutlass.const_expr(self.config.rowwise):
-            row_scale_stride = _extents(rowwise_scale_inv)[1]
+            row_scale_stride = extents(rowwise_scale_inv)[1]
         if cutlass.const_expr(self.config.swizzled):
             covered_m = _round_up(m, _SWIZZLE_ELEMENTS)
             covered_n = _round_up(n, _SWIZZLE_ELEMENTS)
-        elif cutlass.const_expr(not self.config.colwise and not self.config.with_dbias):
+        elif cutlass.const_expr(rows_are_independent(self.config)):
             m, n, row_scale_stride = self._flatten(m, n, row_scale_stride)
             covered_m, covered_n = m, n
         tiles_m = _round_up(covered_m, self.tuning.tile_rows) // self.tuning.tile_rows
@@ -289,7 +299,6 @@ class StripKernel:
                 words = numerics.load_words(
                     address + (row_bytes * r + first * 4),
                     count,
-                    self.tuning.load_modifier,
                     r < strip.rows_inside if predicated else None,
                 )
                 for i, word in enumerate(words):
@@ -341,12 +350,13 @@ class StripKernel:
         """The absolute maximum of the block of each row."""
         dtype = self.config.dtype
         maxima = [numerics.reduce_magnitude(dtype, row) for row in words]
-        if dtype != "fp32":  # two rows share a word from here on
+        if dtype != "fp32":  # two rows share a word from here on, a last one both halves
             maxima = [
                 numerics.pair_magnitude(dtype, a, b)
-                for a, b in zip(maxima[::2], maxima[1::2], strict=True)
+                for a, b in itertools.zip_longest(maxima[::2], maxima[1::2], fillvalue=maxima[-1])
             ]
-        return self._magnitudes(self._reduce_lanes(maxima, 1, self.lanes_per_block))
+        maxima = self._reduce_lanes(maxima, 1, self.lanes_per_block)
+        return self._magnitudes(maxima)[: self.tuning.rows]
 
     def _column_maxima(self, words: list[list[Uint32]]) -> list[Uint32]:
         """The absolute maximum of each column, over the rows of the warp."""
@@ -406,7 +416,10 @@ class StripKernel:
             for other in others:
                 total = total + other
             numerics.store_words(
-                base + Int64(column) * 4, numerics.to_words("fp32", [total]), exists
+                base + Int64(column) * 4,
+                numerics.to_words("fp32", [total]),
+                exists,
+                numerics.retention_policy(),  # the next kernel reads them
             )
 
     def _merge_column_maxima(self, maxima: list[Uint32], shared: Int32) -> list[Uint32]:
@@ -432,8 +445,11 @@ class StripKernel:
         return maxima
 
     def _scales(self, magnitudes: list[Float32]) -> list[Uint32]:
-        """Scale bytes, four to a word."""
-        return numerics.block_scales(self.architecture, self.config.fp8_dtype, magnitudes)
+        """Scale bytes, four to a word, zeros where there are no four."""
+        padding = [Float32(0.0)] * (-len(magnitudes) % 4)
+        return numerics.block_scales(
+            self.architecture, self.config.fp8_dtype, [*magnitudes, *padding]
+        )
 
     def _row_scale_bytes(
         self, strip: _Strip, packed: list[Uint32]
@@ -460,6 +476,10 @@ class StripKernel:
             m, n = _round_up(m, _SWIZZLE_ELEMENTS), _round_up(n, _SWIZZLE_ELEMENTS)
         return m, (n + (BLOCK - 1)) // BLOCK
 
+    def _row_scale_policy(self) -> Int64 | None:
+        """Rows of scales are narrower than a cache line where tiles are not flattened."""
+        return None if rows_are_independent(self.config) else numerics.retention_policy()
+
     def _row_scale_offset(self, row: Int64, block: Int64, stride: Int64, blocks: Int64) -> Int64:
         if self.config.swizzled:
             return _swizzled_offset(row, block, blocks // _SWIZZLE_BLOCKS)
@@ -472,10 +492,13 @@ class StripKernel:
         rows, blocks = self._row_scale_extents(strip)
         block = strip.column // BLOCK
         base = scales.iterator.toint()
+        policy = self._row_scale_policy()
         for local_row, byte, exists in self._row_scale_bytes(strip, packed):
             row = strip.row + local_row
             offset = self._row_scale_offset(row, block, stride, blocks)
-            numerics.store_byte(base + offset, byte, exists & (row < rows) & (block < blocks))
+            numerics.store_byte(
+                base + offset, byte, exists & (row < rows) & (block < blocks), policy
+            )
 
     def _gather_row_scales(self, strip: _Strip, packed: list[Uint32]) -> Int32:
         """Writes the scales to shared memory, row by row; returns the address."""
@@ -493,6 +516,7 @@ class StripKernel:
         """Writes the CTA's scales in pieces of four, in which they lie together in both layouts."""
         rows, blocks = self._row_scale_extents(strip)
         base = scales.iterator.toint()
+        policy = self._row_scale_policy()
         pieces_per_row = self.tuning.tile_columns // BLOCK // _SWIZZLE_BLOCKS
         pieces = self.tuning.tile_rows * pieces_per_row
         first_row = strip.row - strip.local_row
@@ -508,10 +532,10 @@ class StripKernel:
                 shared + cutlass.min(piece, Int32(pieces - 1)) * _SWIZZLE_BLOCKS, 1
             )[0]
             as_word = is_aligned & (block + _SWIZZLE_BLOCKS <= blocks)
-            numerics.store_words(address, [word], exists & as_word)
+            numerics.store_words(address, [word], exists & as_word, policy)
             for i in range(_SWIZZLE_BLOCKS):
                 as_byte = (as_word == Boolean(False)) & (block + i < blocks)
-                numerics.store_byte(address + i, word >> Uint32(8 * i), exists & as_byte)
+                numerics.store_byte(address + i, word >> Uint32(8 * i), exists & as_byte, policy)
 
     def _store_column_scales(
         self, scales: cute.Tensor, strip: _Strip, packed: list[Uint32]
@@ -525,19 +549,29 @@ class StripKernel:
             n = _round_up(strip.n, _SWIZZLE_ELEMENTS)
             inside = has_first_row & (strip.row < m) & (strip.column < n)
             address = base + _swizzled_offset(strip.column, block, m // _SWIZZLE_ELEMENTS)
-            self._store_bytes(address, packed, inside, distance=16)
+            policy = None
+            if self.tuning.tile_rows < _SWIZZLE_ELEMENTS:
+                policy = numerics.retention_policy()
+            self._store_bytes(address, packed, inside, distance=16, policy=policy)
             return
         inside = has_first_row & (strip.row < strip.m) & (strip.column < strip.n)
-        address = base + block * _extents(scales)[1] + strip.column
-        aligned = (base | _extents(scales)[1]) % columns == 0
+        address = base + block * extents(scales)[1] + strip.column
+        aligned = (base | extents(scales)[1]) % columns == 0
         numerics.store_words(address, packed, inside & aligned)
-        self._store_bytes(address, packed, inside & (aligned == Boolean(False)), distance=1)
+        unaligned = inside & (aligned == Boolean(False))
+        self._store_bytes(address, packed, unaligned, distance=1, policy=None)
 
     def _store_bytes(
-        self, address: Int64, packed: Sequence[Uint32], predicate: Boolean, distance: int
+        self,
+        address: Int64,
+        packed: Sequence[Uint32],
+        predicate: Boolean,
+        distance: int,
+        policy: Int64 | None,
     ) -> None:
         for i in range(4 * len(packed)):
-            numerics.store_byte(address + i * distance, packed[i // 4] >> (i % 4 * 8), predicate)
+            byte = packed[i // 4] >> (i % 4 * 8)
+            numerics.store_byte(address + i * distance, byte, predicate, policy)
 
     def _store_data(
         self,
@@ -572,7 +606,7 @@ class StripKernel:
     ) -> None:
         scaled = numerics.scale(self.architecture, values, factors)
         words = numerics.to_fp8(self.config.fp8_dtype, scaled)
-        numerics.store_words(address, words, predicate, self.tuning.store_modifier)
+        numerics.store_words(address, words, predicate)
 
     def _raise_amax(self, amax: cute.Tensor, magnitudes: list[Float32]) -> None:
         """One atomic maximum per CTA."""

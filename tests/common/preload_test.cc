@@ -42,15 +42,19 @@ class Provider : public KernelProvider {
 // Catches a kernel that is left out, one that is not packaged and would be compiled, an argument
 // that its configuration needs, and a write beyond the scratch memory.
 TEST(PreloadTest, LaunchesEveryPackagedKernelOnce) {
-  ReferenceKernel kernel;
-  Provider provider;
-  provider.answer = {&kernel, MissReason::kNone};
-  for (const QuantizeConfig& config : AllLegalConfigs()) provider.packaged.push_back(config.Id());
-  GuardedBytes scratch(kPreloadScratchBytes);
-  LaunchPackagedKernels(&provider, Device(), scratch.data(), nullptr);
-  EXPECT_EQ(provider.asked, provider.packaged);
-  EXPECT_EQ(kernel.launched, provider.packaged);
-  EXPECT_TRUE(scratch.guards_intact());
+  for (const int64_t rows : {1, 130}) {
+    ReferenceKernel kernel;
+    Provider provider;
+    provider.answer = {&kernel, MissReason::kNone};
+    for (const QuantizeConfig& config : AllLegalConfigs()) {
+      provider.packaged.push_back(config.Id());
+    }
+    GuardedBytes scratch(PreloadScratchBytes(rows));
+    LaunchPackagedKernels(&provider, Device(), rows, scratch.data(), nullptr);
+    EXPECT_EQ(provider.asked, provider.packaged);
+    EXPECT_EQ(kernel.launched, provider.packaged);
+    EXPECT_TRUE(scratch.guards_intact());
+  }
 }
 
 // Catches a crash on a kernel that is gone, or on an id of another version.
@@ -58,7 +62,7 @@ TEST(PreloadTest, PassesOverWhatIsNotThere) {
   Provider provider;
   provider.answer = {nullptr, MissReason::kPackageRejected};
   provider.packaged = {AllLegalConfigs().front().Id(), 0xFFFFFFFFu};
-  LaunchPackagedKernels(&provider, Device(), nullptr, nullptr);
+  LaunchPackagedKernels(&provider, Device(), 1, nullptr, nullptr);
   EXPECT_EQ(provider.asked, std::vector<uint32_t>{provider.packaged.front()});
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,7 +47,9 @@ def test_object_carries_the_name(tmp_path: Path):
         compiler.compile_to_object(config, "sm_90a", path)
         content = path.read_bytes()
         assert f"\0__tvm_ffi_{config.name}\0".encode() in content
-        assert f"\0.text.{config.name}_0\0".encode() in content
+        functions = re.findall(rb"\0\.text\.(\w+)_\d+(?=\0)", content)
+        shapes = tuning.choose(config, architectures.get("sm_90a"))
+        assert set(functions) == {shape.kernel_name(config).encode() for shape in shapes}
 
 
 def test_same_bytes_in_every_process(tmp_path: Path):
@@ -94,10 +97,30 @@ def test_refusals(tmp_path: Path):
 
 
 def test_tuning_fits_every_configuration():
-    """Would catch a shape in the table that cannot compute what it is chosen for."""
+    """Would catch a shape in the table that cannot compute what it is chosen for, a kernel whose
+    name says something else, and tensors that no kernel is for.
+    """
     for architecture in architectures.ARCHITECTURES.values():
         for config in all_legal_configs():
-            tuning.choose(config, architecture).check(config)
+            shapes = tuning.choose(config, architecture)
+            for shape in shapes:
+                shape.check(config)
+                name = shape.kernel_name(config)
+                assert tuning.find(name, architecture) == (config, shape)
+            assert [shape.max_elements is None for shape in shapes[-2:]] in ([True], [False, True])
+
+
+def test_all_kernels_are_preloaded():
+    """Would catch kernels for tensors larger than those that PreloadKernels launches them on."""
+    header = Path(os.environ["PRELOAD_HEADER"]).read_text()
+    (columns,) = re.findall(r" kPreloadCols = (\d+);", header)
+    (shift,) = re.findall(r" kPreloadLargeRows = int64_t\{1\} << (\d+);", header)
+    assert all(
+        int(columns) <= shape.max_elements < (1 << int(shift)) * int(columns)
+        for architecture in architectures.ARCHITECTURES.values()
+        for config in all_legal_configs()
+        for shape in tuning.choose(config, architecture)[:-1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,6 +132,7 @@ def test_tuning_fits_every_configuration():
         tuning.Tuning(8, 16, 32, 1, 1),  # half a column's block
         tuning.Tuning(8, 32, 16, 1, 1),  # two blocks in a column of a warp
         tuning.Tuning(8, 32, 32, 33, 1),
+        tuning.Tuning(8, 4, 8, 1, 2, gathers_row_scales=True),  # two scales in a row
     ],
     ids=str,
 )
@@ -141,7 +165,14 @@ def test_source_digest():
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in Path(digest.__file__).parent.rglob("*.py")
     }
-    assert {"compiler.py", "config.py", "numerics.py", "strip.py", "tuning.py"} <= set(sources)
+    assert {
+        "compiler.py",
+        "config.py",
+        "numerics.py",
+        "quantize.py",
+        "strip.py",
+        "tuning.py",
+    } <= set(sources)
     assert len(digest.source_digest()) == 64
     assert (
         digest.source_digest()

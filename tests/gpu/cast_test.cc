@@ -78,7 +78,7 @@ const CastCase kCases[] = {
     {{{257, 992}}, kAllClasses},
     {{{1024, 2048}}, kPatternClasses},  // 65,536 blocks in each direction
     {{{1024, 4096}}, kFewClasses},
-    {{{4096, 1056}}, kFewClasses},
+    {{{4096, 1056}}, kAllClasses},  // more than 2^22 elements: other kernels
     {{{2880, 5008}}, kFewClasses},
     {{{4096}}, kFewClasses},             // one dimension
     {{{2, 3, 5, 64}}, kFewClasses},      // many

@@ -47,6 +47,7 @@ const std::vector<Values> kFewValues = {
     {ValueClass::kIntegers, ValueClass::kIntegers},
 };
 const std::vector<Values> kOrdinaryValues = {{ValueClass::kNormal, ValueClass::kNormal}};
+const std::vector<Values> kSpecialValues = {{ValueClass::kInfinities, ValueClass::kNans}};
 // Every 16-bit pattern as what a function is applied to.
 const std::vector<Values> kPatternValues = {
     {ValueClass::kPatterns, ValueClass::kNormal},
@@ -69,6 +70,8 @@ const FusionCase kCases[] = {
     {{{257, 992}}, &kAllValues, false},
     {{{1024, 2048}}, &kPatternValues, false},
     {{{5000, 2880}}, &kOrdinaryValues, false},
+    {{{4099, 1040}}, &kOrdinaryValues, true},  // more than 2^22 elements: other kernels
+    {{{1040, 4112}}, &kSpecialValues, false},
     {{{4096}}, &kFewValues, false},         // one dimension
     {{{2, 3, 5, 64}}, &kFewValues, false},  // many
     {{{262176, 16}}, &kOrdinaryValues, false},

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <initializer_list>
 #include <vector>
 
+#include "common/numerics.h"
 #include "cutedsl_quant/backend.h"
 #include "cutedsl_quant/quantize.h"
 #include "tests/gpu/gpu.h"
@@ -17,39 +17,47 @@ namespace cutedsl_quant {
 namespace testing {
 namespace {
 
-constexpr int64_t kRows = 96;
-constexpr int64_t kCols = 160;
-
-// Device memory for all tensors of the calls, one behind the other.
+// Device memory for all tensors of the calls with an input of `shape`, one behind the other.
 class Memory {
  public:
-  Memory() : buffer_(kSize, 0) { buffer_.Fill(kPoison, nullptr); }
+  explicit Memory(numerics::ScaleShape shape)
+      : shape_(shape),
+        buffer_((1 << 20) + static_cast<size_t>(shape.rows * shape.cols * kBytesPerElement), 0) {
+    buffer_.Fill(kPoison, nullptr);
+  }
 
-  Tensor Take(DType dtype, std::initializer_list<int64_t> dims) {
-    Tensor tensor(static_cast<uint8_t*>(buffer_.data()) + used_, dtype, kDevice, dims);
-    used_ += (tensor.size() * 4 + 255) / 256 * 256;  // enough for every type
-    EXPECT_LE(used_, kSize);
+  Tensor Take(DType dtype, numerics::ScaleShape shape) {
+    Tensor tensor(static_cast<uint8_t*>(buffer_.data()) + used_, dtype, kDevice,
+                  {shape.rows, shape.cols});
+    used_ += numerics::RoundUp(tensor.size() * ElementSize(dtype), 256);
+    EXPECT_LE(used_, static_cast<int64_t>(buffer_.size()));
     return tensor;
   }
+  Tensor TakeLikeInput(DType dtype) { return Take(dtype, shape_); }
+  Tensor TakeDbias() {
+    return Tensor(Take(DType::kBFloat16, {1, shape_.cols}).data, DType::kBFloat16, kDevice,
+                  {shape_.cols});
+  }
   QuantizedTensor TakeQuantized(bool swizzled) {
+    const auto& [rows, cols] = shape_;
     QuantizedTensor tensor;
-    tensor.rowwise_data = Take(DType::kFloat8E4M3, {kRows, kCols});
-    tensor.rowwise_scale_inv = Take(DType::kFloat8E8M0, {128, 8});
-    tensor.columnwise_data = Take(DType::kFloat8E4M3, {kRows, kCols});
-    tensor.columnwise_scale_inv = Take(DType::kFloat8E8M0, {4, 256});
+    tensor.rowwise_data = TakeLikeInput(DType::kFloat8E4M3);
+    tensor.rowwise_scale_inv =
+        Take(DType::kFloat8E8M0, numerics::PaddedRowwiseScaleShape(rows, cols));
+    tensor.columnwise_data = TakeLikeInput(DType::kFloat8E4M3);
+    tensor.columnwise_scale_inv =
+        Take(DType::kFloat8E8M0, numerics::PaddedColumnwiseScaleShape(rows, cols));
     tensor.swizzled_scales = swizzled;
     return tensor;
   }
-  std::vector<uint8_t> contents() const {
-    std::vector<uint8_t> bytes(kSize);
-    CUTEDSL_QUANT_CUDA(cudaMemcpy(bytes.data(), buffer_.data(), kSize, cudaMemcpyDeviceToHost));
-    return bytes;
-  }
+  std::vector<uint8_t> contents() const { return buffer_.Download(); }
 
  private:
-  static constexpr size_t kSize = 1 << 20;
+  static constexpr int64_t kBytesPerElement = 20;  // seven outputs and a bf16 tensor
+
+  numerics::ScaleShape shape_;
   GpuBuffer buffer_;
-  size_t used_ = 0;
+  int64_t used_ = 0;
 };
 
 // One call of every kind of kernel.
@@ -60,30 +68,35 @@ void CallEverything(const Tensor& input, Memory& memory, Stream stream) {
   options.use_2d_blocks = true;
   Quantize(input, memory.TakeQuantized(false), options, stream);
   QuantizeActivation(Activation::kGelu, input, memory.TakeQuantized(true), stream);
-  const Tensor dbias = memory.Take(DType::kBFloat16, {kCols});
-  Tensor workspace = memory.Take(DType::kFloat32, {2, kCols});
-  QuantizeDbias(input, memory.TakeQuantized(false), dbias, &workspace, stream);
-  QuantizeDbiasDActivation(Activation::kDSilu, input, input, memory.TakeQuantized(false), dbias,
-                           &workspace, stream);
-  Dequantize(cast, memory.Take(DType::kBFloat16, {kRows, kCols}), stream);
+  const Tensor dbias = memory.TakeDbias();
+  const auto call_twice = [&](const auto& quantize) {
+    Tensor workspace;
+    quantize(&workspace);  // says how large it has to be
+    workspace.data = memory.Take(workspace.dtype, {workspace.shape[0], workspace.shape[1]}).data;
+    quantize(&workspace);
+  };
+  const QuantizedTensor of_dbias = memory.TakeQuantized(false);
+  call_twice([&](Tensor* workspace) { QuantizeDbias(input, of_dbias, dbias, workspace, stream); });
+  const QuantizedTensor of_derivative = memory.TakeQuantized(false);
+  call_twice([&](Tensor* workspace) {
+    QuantizeDbiasDActivation(Activation::kDSilu, input, input, of_derivative, dbias, workspace,
+                             stream);
+  });
+  Dequantize(cast, memory.TakeLikeInput(DType::kBFloat16), stream);
   const QuantizedTensor tiles = memory.TakeQuantized(true);
   SwizzleScales(cast, tiles, stream);
   UnswizzleScales(tiles, memory.TakeQuantized(false), stream);
 }
 
-void CaptureFirstCalls() {
+void CaptureFirstCallsOf(numerics::ScaleShape shape, cudaStream_t stream) {
   const std::vector<uint8_t> values =
-      MakeValues(ValueClass::kNormal, DType::kBFloat16, kRows, kCols);
+      MakeValues(ValueClass::kNormal, DType::kBFloat16, shape.rows, shape.cols);
   GpuBuffer input_buffer(values.size(), 0);
   input_buffer.Upload(values.data(), values.size());
-  const Tensor input(input_buffer.data(), DType::kBFloat16, kDevice, {kRows, kCols});
-  cudaStream_t stream;
-  CUTEDSL_QUANT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-
-  PreloadKernels(kDevice);
+  const Tensor input(input_buffer.data(), DType::kBFloat16, kDevice, {shape.rows, shape.cols});
   for (const BackendMode mode : {BackendMode::kPackaged, BackendMode::kOff}) {
     SetBackendMode(mode);
-    Memory captured, eager;
+    Memory captured(shape), eager(shape);
     CUTEDSL_QUANT_CUDA(cudaDeviceSynchronize());
     cudaGraph_t graph;
     cudaGraphExec_t executable;
@@ -98,6 +111,14 @@ void CaptureFirstCalls() {
     CUTEDSL_QUANT_CUDA(cudaGraphExecDestroy(executable));
     CUTEDSL_QUANT_CUDA(cudaGraphDestroy(graph));
   }
+}
+
+void CaptureFirstCalls() {
+  PreloadKernels(kDevice);
+  cudaStream_t stream;
+  CUTEDSL_QUANT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  CaptureFirstCallsOf({96, 160}, stream);
+  CaptureFirstCallsOf({3200, 1440}, stream);  // large enough for other kernels
   CUTEDSL_QUANT_CUDA(cudaStreamDestroy(stream));
 }
 

@@ -95,7 +95,8 @@ def test_other_resource_usage(report: str):
 
 def test_machine_code():
     """Would catch an instruction that is overlooked, and a branch that leads elsewhere."""
-    code = nvidia_tools.parse_machine_code(LISTING)
+    ((name, code),) = nvidia_tools.parse_machine_code(LISTING).items()
+    assert name == "cutedsl_mxfp8_bf16_fp8_e4m3fn_1_0_0_0_0_0_0_0_none"
     assert code.compute_capability == 120
     assert [(step.operation, step.is_conditional, step.target) for step in code.instructions] == [
         ("BRA", True, 2),
@@ -118,7 +119,8 @@ def test_whole_tile_path():
     """Would catch the loads of whole and of other tiles counted together, an exit taken too early,
     and padding counted as work.
     """
-    path = instruction_mix.whole_tile_path(nvidia_tools.parse_machine_code(LISTING))
+    (code,) = nvidia_tools.parse_machine_code(LISTING).values()
+    path = instruction_mix.whole_tile_path(code)
     operations = "BRA ISETP EXIT LDG BRA HMNMX2 UIADD3 F2FP EXIT"
     assert [step.operation for step in path] == operations.split()
     assert instruction_mix.count(path) == {
@@ -149,7 +151,7 @@ def test_packed_arithmetic():
 )
 def test_no_count_is_better_than_a_wrong_one(old: str, new: str, message: str):
     """Would catch a count of instructions that run more than once, or of an unknown kind."""
-    code = nvidia_tools.parse_machine_code(LISTING.replace(old, new))
+    (code,) = nvidia_tools.parse_machine_code(LISTING.replace(old, new)).values()
     with pytest.raises(ToolError, match=message):
         instruction_mix.count(instruction_mix.whole_tile_path(code))
 
@@ -209,9 +211,13 @@ def test_reports_a_package(tmp_path: Path):
     code, stdout, stderr = run(tmp_path, LIBRARY, "--json", "report.json", "--fail-on-spills")
     assert (code, stderr) == (0, "")
     kernels = json.loads((tmp_path / "report.json").read_text())["kernels"]
-    assert [kernel["kernel"] for kernel in kernels] == [config.name for config in CONFIGS]
-    for kernel, config in zip(kernels, CONFIGS, strict=True):
-        assert config.name.removeprefix("cutedsl_mxfp8_") in stdout
+    sm_90a = architectures.get("sm_90a")
+    assert sorted(kernel["kernel"] for kernel in kernels) == sorted(
+        shape.kernel_name(config) for config in CONFIGS for shape in tuning.choose(config, sm_90a)
+    )
+    for kernel in kernels:
+        config, _ = tuning.find(kernel["kernel"], sm_90a)
+        assert kernel["kernel"].removeprefix("cutedsl_mxfp8_") in stdout
         assert kernel["architecture"] == "sm_90a"
         assert 16 <= kernel["registers"] <= 255
         assert kernel["local_bytes"] == 0 and not kernel["spills"]
@@ -229,13 +235,14 @@ def test_compiles(tmp_path: Path):
     """Would catch a report about other kernels than those asked for."""
     code, stdout, stderr = run(tmp_path, "--arch", "sm_120f", "--configs", CONFIGS[0].name)
     assert code == 0, stderr
-    assert stdout.count("\n" + CONFIGS[0].name.removeprefix("cutedsl_mxfp8_")) == 2
+    shapes = tuning.choose(CONFIGS[0], architectures.get("sm_120f"))
+    assert stdout.count("\n" + CONFIGS[0].name.removeprefix("cutedsl_mxfp8_")) == 2 * len(shapes)
     assert "sm_120f" in stdout and "sm_90a" not in stdout
 
 
 def test_spills(tmp_path: Path):
     """Would catch a check that passes whatever it looks at."""
-    shape = tuning.choose(BOTH, architectures.get("sm_90a"))
+    *_, shape = tuning.choose(BOTH, architectures.get("sm_90a"))
     starved = dataclasses.replace(shape, min_ctas_per_sm=2048 // shape.threads)
     compiler.compile_to_object(BOTH, "sm_90a", tmp_path / "starved.o", starved)
     for arguments, expected in (([], 0), (["--fail-on-spills"], EXIT_SPILLS)):

@@ -9,7 +9,7 @@ from cutedsl import architectures, tuning
 from cutedsl.config import DTYPE_BYTES, QuantizeConfig
 from tools.kernel_report import instruction_mix, nvidia_tools, occupancy
 from tools.kernel_report.gpus import GPUS
-from tools.kernel_report.nvidia_tools import ResourceUsage, ToolError
+from tools.kernel_report.nvidia_tools import MachineCode, ResourceUsage, ToolError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +19,7 @@ class KernelFacts:
     Times are of one element with all of the GPU at work, in picoseconds.
     """
 
+    name: str
     config: QuantizeConfig
     architecture: str
     threads: int  # per CTA
@@ -65,7 +66,7 @@ class KernelFacts:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "kernel": self.config.name,
+            "kernel": self.name,
             "architecture": self.architecture,
             "threads": self.threads,
             **dataclasses.asdict(self.usage),
@@ -93,15 +94,20 @@ def bytes_per_element(config: QuantizeConfig) -> float:
     return inputs + outputs + sums
 
 
-def examine(cubin: bytes) -> KernelFacts:
-    """Reads `cubin`, which holds one kernel of this version of cutedsl."""
-    ((name, usage),) = nvidia_tools.resource_usage(cubin).items()
-    config = QuantizeConfig.parse(name)
-    code = nvidia_tools.machine_code(cubin)
+def examine(cubin: bytes) -> list[KernelFacts]:
+    """Reads `cubin`, which holds the kernels of a configuration in this version of cutedsl."""
+    codes = nvidia_tools.machine_code(cubin)
+    return [
+        _examine_kernel(name, usage, codes[name])
+        for name, usage in nvidia_tools.resource_usage(cubin).items()
+    ]
+
+
+def _examine_kernel(name: str, usage: ResourceUsage, code: MachineCode) -> KernelFacts:
     architecture = architectures.for_compute_capability(code.compute_capability)
     if architecture is None:
         raise ToolError(f"{name}: compiled for compute capability {code.compute_capability}")
-    shape = tuning.choose(config, architecture)
+    config, shape = tuning.find(name, architecture)
     elements = shape.rows * shape.columns
     path = instruction_mix.whole_tile_path(code)
     # Elements are read 16 or 32 bytes at a time, and nothing else is.
@@ -110,6 +116,7 @@ def examine(cubin: bytes) -> KernelFacts:
         raise ToolError(f"{name}: a thread loads {loaded} bytes, which {shape} does not explain")
     ctas = occupancy.resident_ctas(architecture.multiprocessor, usage, shape.threads)
     return KernelFacts(
+        name=name,
         config=config,
         architecture=architecture.name,
         threads=shape.threads,

@@ -149,7 +149,7 @@ def _times_table(kernels: Sequence[KernelFacts]) -> str:
 
 
 def _short_name(kernel: KernelFacts) -> str:
-    return kernel.config.name.removeprefix(NAME_PREFIX)
+    return kernel.name.removeprefix(NAME_PREFIX)
 
 
 def _print(kernels: Sequence[KernelFacts]) -> None:
@@ -173,10 +173,11 @@ def report(args: argparse.Namespace) -> list[KernelFacts]:
         wanted = frozenset(configs)
         chosen = [
             kernel
-            for kernel in pool.map(examine, images)
+            for kernels in pool.map(examine, images)
+            for kernel in kernels
             if kernel.architecture in targets and kernel.config in wanted
         ]
-    return sorted(chosen, key=lambda kernel: (kernel.architecture, kernel.config.id))
+    return sorted(chosen, key=lambda kernel: (kernel.architecture, kernel.config.id, kernel.name))
 
 
 def main() -> None:
@@ -196,7 +197,7 @@ def main() -> None:
     _print(kernels)
     spilling = [kernel for kernel in kernels if kernel.spills]
     for kernel in spilling:
-        print(f"{kernel.config.name} spills registers on {kernel.architecture}", file=sys.stderr)
+        print(f"{kernel.name} spills registers on {kernel.architecture}", file=sys.stderr)
     if spilling and args.fail_on_spills:
         sys.exit(EXIT_SPILLS)
 

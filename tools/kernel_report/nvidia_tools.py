@@ -1,6 +1,6 @@
 """Asks cuobjdump and nvdisasm about compiled kernels and reads what they print.
 
-A kernel is called by its configuration's name, which its function in the device code carries.
+A kernel is called what cutedsl.tuning calls it, which its function in the device code carries.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import re
 import subprocess
 import tempfile
 
-# What cutedsl.compiler names a kernel: the configuration, and the number of the trace.
+# Behind a kernel's name is the number of the trace.
 _FUNCTION = re.compile(r"^ Function (\w+)_\d+:\n *(REG:.*)$", re.MULTILINE)
+_CODE_SECTION = re.compile(r"^\s*\.section\s+\.text\.(\w+)_\d+,", re.MULTILINE)
 _NUMBER = re.compile(r"\b([A-Z]+):(\d+)")
 _TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
 _LABEL = re.compile(r"^(\.L_\w+):")
@@ -66,7 +67,7 @@ def loaded_bytes(opcode: str) -> int:
 
 
 def parse_resource_usage(report: str) -> dict[str, ResourceUsage]:
-    """Reads what `cuobjdump --dump-resource-usage` prints, by configuration name."""
+    """Reads what `cuobjdump --dump-resource-usage` prints, by kernel."""
     usages = {}
     for name, line in _FUNCTION.findall(report):
         numbers = {key: int(value) for key, value in _NUMBER.findall(line)}
@@ -83,11 +84,21 @@ def parse_resource_usage(report: str) -> dict[str, ResourceUsage]:
     return usages
 
 
-def parse_machine_code(listing: str) -> MachineCode:
-    """Reads what `nvdisasm -c` prints of a cubin with one kernel."""
+def parse_machine_code(listing: str) -> dict[str, MachineCode]:
+    """Reads what `nvdisasm -c` prints of a cubin, by kernel."""
     targets = _TARGET.findall(listing)
     if len(targets) != 1:
         raise ToolError(f"nvdisasm names {len(targets)} architectures, not one")
+    _, *pieces = _CODE_SECTION.split(listing)
+    if not pieces:
+        raise ToolError("nvdisasm printed no kernels")
+    return {
+        name: MachineCode(int(targets[0]), _parse_instructions(code))
+        for name, code in zip(pieces[::2], pieces[1::2], strict=True)
+    }
+
+
+def _parse_instructions(listing: str) -> tuple[Instruction, ...]:
     labels: dict[str, int] = {}
     found: list[tuple[str, bool, str | None]] = []
     for line in listing.splitlines():
@@ -101,22 +112,19 @@ def parse_machine_code(listing: str) -> MachineCode:
             found.append((opcode, is_conditional, target[1] if target else None))
     if not found:
         raise ToolError("nvdisasm printed no instructions")
-    return MachineCode(
-        int(targets[0]),
-        tuple(
-            Instruction(opcode, is_conditional, None if target is None else labels[target])
-            for opcode, is_conditional, target in found
-        ),
+    return tuple(
+        Instruction(opcode, is_conditional, None if target is None else labels[target])
+        for opcode, is_conditional, target in found
     )
 
 
 def resource_usage(cubin: bytes) -> dict[str, ResourceUsage]:
-    """The resource usage of the kernels in `cubin`, by configuration name."""
+    """The resource usage of the kernels in `cubin`, by their names."""
     return parse_resource_usage(_run("cuobjdump", "--dump-resource-usage", cubin))
 
 
-def machine_code(cubin: bytes) -> MachineCode:
-    """The machine code of the one kernel in `cubin`."""
+def machine_code(cubin: bytes) -> dict[str, MachineCode]:
+    """The machine code of the kernels in `cubin`, by their names."""
     return parse_machine_code(_run("nvdisasm", "-c", cubin))
 
 
