@@ -113,6 +113,10 @@ void BufferSets::Copy(int set, cudaStream_t stream) const {
                                      cudaMemcpyDeviceToDevice, stream));
 }
 
+void BufferSets::Touch(const LaunchShape& shape, int set, cudaStream_t stream) const {
+  LaunchTouch(shape, At(set, kInput), At(set, kCopy), InputBytes(dtype_, size_), stream);
+}
+
 void BufferSets::FillInputs() const {
   // Random bits, but for exponents that stay near 1.
   std::vector<uint32_t> words(1 << 20);

@@ -9,6 +9,7 @@
 
 #include "cutedsl_quant/backend.h"
 #include "cutedsl_quant/config.h"
+#include "tools/bench/floor_kernels.h"
 #include "tools/bench/fusions.h"
 #include "tools/bench/options.h"
 
@@ -43,6 +44,7 @@ class BufferSets {
   CallTensors Tensors(const QuantizeConfig& config, int set) const;
   void Run(const QuantizeConfig& config, int set, cudaStream_t stream) const;
   void Copy(int set, cudaStream_t stream) const;
+  void Touch(const LaunchShape& shape, int set, cudaStream_t stream) const;
 
  private:
   enum Part {

@@ -9,7 +9,7 @@
 
 #include "cutedsl_quant/quantize.h"
 #include "tools/bench/buffer_sets.h"
-#include "tools/bench/empty_kernel.h"
+#include "tools/bench/floor_kernels.h"
 #include "tools/bench/fusions.h"
 #include "tools/bench/measure.h"
 #include "tools/bench/parts.h"
@@ -21,16 +21,29 @@ namespace {
 // Above this, what a launch costs is nothing beside the rest.
 constexpr int64_t kSmallElements = 1 << 24;
 
-// GPU time of empty kernels in the place of those that a call launches.
-double MeasureEmpty(const QuantizeConfig& config, const BufferSets& buffers, int launches,
-                    int replays) {
+// GPU times, in us, of other kernels in the place of those that a call launches.
+struct Floors {
+  double empty;
+  double touch;
+};
+
+Floors MeasureFloors(const QuantizeConfig& config, const BufferSets& buffers, int launches,
+                     const Replays& replays) {
   const std::vector<LaunchShape> shapes =
       KernelsOf([&](cudaStream_t stream) { buffers.Run(config, 0, stream); });
-  return MeasureGpu(1, launches, replays,
-                    [&](int, cudaStream_t stream) {
-                      for (const LaunchShape& shape : shapes) LaunchEmpty(shape, stream);
-                    })
-      .median;
+  const auto measure = [&](const auto& launch) {
+    return MeasureGpu(buffers.count(), launches, replays,
+                      [&](int set, cudaStream_t stream) {
+                        for (const LaunchShape& shape : shapes) launch(shape, set, stream);
+                      })
+        .median;
+  };
+  return {measure([](const LaunchShape& shape, int, cudaStream_t stream) {
+            LaunchEmpty(shape, stream);
+          }),
+          measure([&](const LaunchShape& shape, int set, cudaStream_t stream) {
+            buffers.Touch(shape, set, stream);
+          })};
 }
 
 class GpuTable {
@@ -41,10 +54,12 @@ class GpuTable {
         "once, outputs,\n"
         "scales and column sums written once. Share: of the rate of a device-to-device copy of the "
         "input.\n"
-        "Empty: kernels that do nothing, launched in the same shapes.\n\n");
-    printf("%-14s %-5s %-5s %-13s %-11s %-9s %-5s %-8s %10s %21s %8s %7s %9s\n", "size", "dtype",
-           "fp8", "fusion", "direction", "layout", "amax", "backend", "median us", "min .. max us",
-           "TB/s", "share", "empty us");
+        "Empty: kernels that do nothing, launched in the same shapes. Touch: such that read 16 "
+        "bytes a thread\n"
+        "and write 8.\n\n");
+    printf("%-14s %-5s %-5s %-13s %-11s %-9s %-5s %-8s %10s %21s %8s %7s %9s %9s\n", "size",
+           "dtype", "fp8", "fusion", "direction", "layout", "amax", "backend", "median us",
+           "min .. max us", "TB/s", "share", "empty us", "touch us");
   }
 
   void AddCopy(DType dtype, Size size, const Times& times) {
@@ -53,11 +68,11 @@ class GpuTable {
     Add(size, NameOf(dtype), "", "", "", "", false, "copy", bytes, times, std::nullopt);
   }
   void AddCall(const Case& measured, Backend backend, const Times& times,
-               std::optional<double> empty_us) {
+               const std::optional<Floors>& floors) {
     const QuantizeConfig& config = measured.config;
     Add(measured.size, NameOf(config.dtype), NameOf(config.fp8_dtype), FusionName(config),
         NameOf(Directions{config.rowwise, config.colwise}), LayoutName(config.swizzled),
-        config.with_amax, BackendName(backend), BytesMoved(measured), times, empty_us);
+        config.with_amax, BackendName(backend), BytesMoved(measured), times, floors);
   }
   void AddRefused(const Case& measured, Backend backend, const std::string& reason) {
     printf("%-14s %s is not measured for %s: %s\n", NameOf(measured.size).c_str(),
@@ -72,13 +87,13 @@ class GpuTable {
   void Add(Size size, const std::string& dtype, const std::string& fp8, const std::string& fusion,
            const std::string& direction, const std::string& layout, bool amax,
            const std::string& backend, int64_t bytes, const Times& times,
-           std::optional<double> empty_us) {
+           const std::optional<Floors>& floors) {
     const double rate = Rate(bytes, times);
     printf("%-14s %-5s %-5s %-13s %-11s %-9s %-5s %-8s %10.2f %10.2f..%9.2f %8.3f %6.1f%%",
            NameOf(size).c_str(), dtype.c_str(), fp8.c_str(), fusion.c_str(), direction.c_str(),
            layout.c_str(), amax ? "on" : "", backend.c_str(), times.median, times.min, times.max,
            rate, 100 * rate / copy_rate_);
-    if (empty_us) printf(" %9.2f", *empty_us);
+    if (floors) printf(" %9.2f %9.2f", floors->empty, floors->touch);
     printf("\n");
     fflush(stdout);
     Record record;
@@ -95,7 +110,7 @@ class GpuTable {
         .Add(times, "us")
         .Add("tb_per_s", rate)
         .Add("share_of_copy", rate / copy_rate_);
-    if (empty_us) record.Add("empty_us", *empty_us);
+    if (floors) record.Add("empty_us", floors->empty).Add("touch_us", floors->touch);
     results_.gpu.push_back(record);
   }
 
@@ -165,11 +180,11 @@ void MeasureGpuTimes(const Options& options, int64_t l2_bytes, Results& results)
           const Times times =
               MeasureGpu(buffers.count(), launches, options.replays,
                          [&](int set, cudaStream_t stream) { buffers.Run(config, set, stream); });
-          std::optional<double> empty_us;
+          std::optional<Floors> floors;
           if (size.rows * size.cols <= kSmallElements) {
-            empty_us = MeasureEmpty(config, buffers, launches, options.replays);
+            floors = MeasureFloors(config, buffers, launches, options.replays);
           }
-          table.AddCall(measured, backend, times, empty_us);
+          table.AddCall(measured, backend, times, floors);
         }
       }
     }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tools/bench/buffer_sets.h"
-#include "tools/bench/empty_kernel.h"
+#include "tools/bench/floor_kernels.h"
 #include "tools/bench/fusions.h"
 #include "tools/bench/measure.h"
 #include "tools/bench/parts.h"

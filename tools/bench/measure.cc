@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <stdexcept>
+#include <thread>
 
 #include "common/cuda_check.h"
 
@@ -19,7 +20,7 @@ Times Summarize(std::vector<double> times) {
   return {times[times.size() / 2], times.front(), times.back()};
 }
 
-Times MeasureGpu(int num_sets, int launches, int replays,
+Times MeasureGpu(int num_sets, int launches, const Replays& replays,
                  const std::function<void(int, cudaStream_t)>& launch) {
   cudaStream_t stream;
   cudaGraph_t graph;
@@ -36,8 +37,9 @@ Times MeasureGpu(int num_sets, int launches, int replays,
   CUTEDSL_QUANT_CUDA(cudaStreamEndCapture(stream, &graph));
   CUTEDSL_QUANT_CUDA(cudaGraphInstantiate(&executable, graph, 0));
 
+  std::this_thread::sleep_for(std::chrono::milliseconds(replays.rest_ms));
   std::vector<double> us;
-  for (int i = -1; i < replays; ++i) {  // the first is a warm-up
+  for (int i = -1; i < replays.count; ++i) {  // the first is a warm-up
     CUTEDSL_QUANT_CUDA(cudaEventRecord(begin, stream));
     CUTEDSL_QUANT_CUDA(cudaGraphLaunch(executable, stream));
     CUTEDSL_QUANT_CUDA(cudaEventRecord(end, stream));

@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "tools/bench/empty_kernel.h"
+#include "tools/bench/floor_kernels.h"
 
 namespace cutedsl_quant {
 namespace bench {
@@ -21,10 +21,16 @@ struct Times {
 
 Times Summarize(std::vector<double> times);
 
+struct Replays {
+  int count = 9;
+  // Before the first: a GPU that drew much power just now is slowed down for a while.
+  int rest_ms = 0;
+};
+
 // GPU time of one launch in us, from replays of a graph of many. launch(i, stream) works on buffer
 // set i of num_sets; sets follow each other, so that with enough of them none is in the L2 cache
 // when its turn comes.
-Times MeasureGpu(int num_sets, int launches, int replays,
+Times MeasureGpu(int num_sets, int launches, const Replays& replays,
                  const std::function<void(int set, cudaStream_t stream)>& launch);
 
 // The kernels that one call launches. It is made twice, the second time in a stream capture.

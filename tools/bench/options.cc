@@ -113,6 +113,7 @@ const char kUsage[] =
     "  --amax off,on\n"
     "  --backend cuda,cutedsl     copies of the input are always measured, to compare with\n"
     "  --replays 9                times of which the median is taken\n"
+    "  --rest 0                   milliseconds to rest before each measurement on the GPU\n"
     "  --only gpu|host|cold       one of the three parts\n"
     "  --json FILE                also write the results there\n"
     "\n"
@@ -159,7 +160,9 @@ Options ParseOptions(int argc, char** argv) {
     } else if (flag == "--backend") {
       options.backends = Choose(flag, value, kBackends);
     } else if (flag == "--replays") {
-      options.replays = static_cast<int>(ParsePositive(flag, value));
+      options.replays.count = static_cast<int>(ParsePositive(flag, value));
+    } else if (flag == "--rest") {
+      options.replays.rest_ms = static_cast<int>(ParsePositive(flag, value));
     } else if (flag == "--only") {
       if (value != "gpu" && value != "host" && value != "cold") {
         throw std::invalid_argument("--only: '" + value + "' is none of gpu, host, cold");

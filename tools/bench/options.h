@@ -9,6 +9,7 @@
 #include "cutedsl_quant/backend.h"
 #include "cutedsl_quant/config.h"
 #include "cutedsl_quant/tensor.h"
+#include "tools/bench/measure.h"
 
 namespace cutedsl_quant {
 namespace bench {
@@ -33,7 +34,7 @@ struct Options {
   std::vector<Size> sizes = {{128, 128},   {256, 1024},  {1024, 1024},
                              {1024, 4096}, {8192, 8192}, {32768, 14336}};
   std::vector<Backend> backends = {Backend::kCuda, Backend::kCutedsl};
-  int replays = 9;
+  Replays replays;
   bool gpu_time = true;
   bool host_time = true;
   bool cold_start = true;

@@ -21,7 +21,7 @@ Options Parse(std::vector<std::string> arguments) {
 TEST(OptionsTest, ListsAndBothSpellings) {
   const Options options = Parse({"--sizes", "1x2,30x40", "--dtype=fp32,bf16", "--direction", "all",
                                  "--layout=swizzled", "--amax=all", "--backend", "cuda",
-                                 "--replays=3", "--only", "gpu", "--json", "x.json"});
+                                 "--replays=3", "--rest=50", "--only", "gpu", "--json", "x.json"});
   ASSERT_EQ(options.sizes.size(), 2u);
   EXPECT_EQ(NameOf(options.sizes[1]), "30x40");
   EXPECT_EQ(options.dtypes, (std::vector<DType>{DType::kFloat32, DType::kBFloat16}));
@@ -31,7 +31,8 @@ TEST(OptionsTest, ListsAndBothSpellings) {
   EXPECT_EQ(options.swizzled, std::vector<bool>{true});
   EXPECT_EQ(options.amax, (std::vector<bool>{false, true}));
   EXPECT_EQ(options.backends, std::vector<Backend>{Backend::kCuda});
-  EXPECT_EQ(options.replays, 3);
+  EXPECT_EQ(options.replays.count, 3);
+  EXPECT_EQ(options.replays.rest_ms, 50);
   EXPECT_TRUE(options.gpu_time);
   EXPECT_FALSE(options.host_time);
   EXPECT_FALSE(options.cold_start);
