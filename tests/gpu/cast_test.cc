@@ -80,10 +80,12 @@ const CastCase kCases[] = {
     {{{1024, 4096}}, kFewClasses},
     {{{4096, 1056}}, kAllClasses},  // more than 2^22 elements: other kernels
     {{{2880, 5008}}, kFewClasses},
-    {{{4096}}, kFewClasses},             // one dimension
-    {{{2, 3, 5, 64}}, kFewClasses},      // many
-    {{{262176, 16}}, kFewClasses},       // more rows than 4 x 65,535
-    {{{0, 64}}, {ValueClass::kNormal}},  // nothing
+    {{{4096, 1056}, 4, 16}, kFewClasses},  // aligned to 16 bytes alone: fp32
+    {{{4096, 1056}, 8, 16}, kFewClasses},  // and 16-bit types
+    {{{4096}}, kFewClasses},               // one dimension
+    {{{2, 3, 5, 64}}, kFewClasses},        // many
+    {{{262176, 16}}, kFewClasses},         // more rows than 4 x 65,535
+    {{{0, 64}}, {ValueClass::kNormal}},    // nothing
     // For the CUDA fallback alone.
     {{{}}, kFewClasses},  // no dimension
     {{{1}}, kFewClasses},

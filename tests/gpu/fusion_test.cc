@@ -72,8 +72,10 @@ const FusionCase kCases[] = {
     {{{5000, 2880}}, &kOrdinaryValues, false},
     {{{4099, 1040}}, &kOrdinaryValues, true},  // more than 2^22 elements: other kernels
     {{{1040, 4112}}, &kSpecialValues, false},
-    {{{4096}}, &kFewValues, false},         // one dimension
-    {{{2, 3, 5, 64}}, &kFewValues, false},  // many
+    {{{4096, 1056}, 4, 16, 4}, &kOrdinaryValues, false},  // aligned to 16 bytes alone: fp32
+    {{{4096, 1056}, 8, 16, 8}, &kOrdinaryValues, false},  // and 16-bit types
+    {{{4096}}, &kFewValues, false},                       // one dimension
+    {{{2, 3, 5, 64}}, &kFewValues, false},                // many
     {{{262176, 16}}, &kOrdinaryValues, false},
     {{{0, 64}}, &kOrdinaryValues, true},
     // For the CUDA fallback alone.

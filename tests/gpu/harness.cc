@@ -110,10 +110,10 @@ std::vector<Route> RoutesOf(const Shape& shape, const Call& call) {
     };
     if (!config.IsLegal()) return fallback(MissReason::kUnsupportedConfig);
     if (shape.n() % 16 != 0) return fallback(MissReason::kShape);
-    if (shape.input_offset != 0 || shape.output_offset != 0 ||
-        (config.with_dact && shape.act_input_offset != 0)) {
-      return fallback(MissReason::kAlignment);
-    }
+    const int64_t element = static_cast<int64_t>(ElementSize(config.dtype));
+    const int64_t offsets = shape.input_offset * element | shape.output_offset |
+                            (config.with_dact ? shape.act_input_offset * element : 0);
+    if (offsets % 16 != 0) return fallback(MissReason::kAlignment);
     if (!config.IsCast() && !IsPackaged(config)) return fallback(MissReason::kNotPackaged);
     return {BackendMode::kPackaged, Backend::kCutedsl, MissReason::kNone};
   };
