@@ -96,9 +96,26 @@ def choose(config: QuantizeConfig, architecture: Architecture) -> tuple[Tuning, 
     The measurements are in docs/benchmarks.
     """
     large = _choose_large(config)
+    if architecture.name == "sm_100f" and not (config.colwise or config.with_dbias):
+        large = _widen(config, large)
     large = dataclasses.replace(large, min_ctas_per_sm=_enough_ctas(config, architecture))
     small = _choose_small(config)
     return (large,) if small is None else (small, large)
+
+
+def _widen(config: QuantizeConfig, shape: Tuning) -> Tuning:
+    """The same tile by loads of 32 bytes, which saves a tenth of the instructions.
+
+    On sm_100 those of a fusion take nearly as long as memory does, on sm_120 a sixth of that.
+    """
+    if shape.columns != _elements_of_a_load(config):
+        return shape
+    return dataclasses.replace(
+        shape,
+        columns=2 * shape.columns,
+        rows=shape.rows // 2,
+        lanes_along_n=shape.lanes_along_n // 2,
+    )
 
 
 def find(kernel_name: str, architecture: Architecture) -> tuple[QuantizeConfig, Tuning]:
@@ -115,11 +132,12 @@ def _enough_ctas(config: QuantizeConfig, architecture: Architecture) -> int:
 
     Of some of these kernels it spills a register to fit in one CTA more.
     """
-    is_fp32 = DTYPE_BYTES[config.dtype] == 4
-    if architecture.name == "sm_100f" and config.activation == "drelu" and not is_fp32:
-        return 5 if config.swizzled and config.with_amax else 0
-    if architecture.name == "sm_120f" and config.with_act and is_fp32:
-        return 4 if config.swizzled and config.rowwise and config.colwise else 0
+    if not (config.rowwise and config.colwise and config.swizzled):
+        return 0
+    if architecture.name == "sm_100f" and config.dtype == "fp16" and not config.with_dbias:
+        return 4 if config.with_dact and config.with_amax else 0
+    if architecture.name == "sm_120f" and config.dtype == "fp32":
+        return 4 if config.with_act else 0
     return 0
 
 
@@ -163,7 +181,7 @@ def _tile_rows(config: QuantizeConfig) -> int:
 
 
 def _choose_large(config: QuantizeConfig) -> Tuning:
-    """The shape, the same on all architectures so far."""
+    """The shape, the same on all architectures."""
     if rows_are_independent(config):
         # One load a row: eight columns of fp32 spill on sm_120.
         columns = _elements_of_a_load(config)
