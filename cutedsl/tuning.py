@@ -6,6 +6,7 @@ The only place where such numbers stand. Needs no CuTeDSL.
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 
 from cutedsl.architectures import Architecture
 from cutedsl.config import DTYPE_BYTES, QuantizeConfig
@@ -98,9 +99,13 @@ def choose(config: QuantizeConfig, architecture: Architecture) -> tuple[Tuning, 
     large = _choose_large(config)
     if architecture.name == "sm_100f" and not (config.colwise or config.with_dbias):
         large = _widen(config, large)
-    large = dataclasses.replace(large, min_ctas_per_sm=_enough_ctas(config, architecture))
     small = _choose_small(config)
-    return (large,) if small is None else (small, large)
+    return tuple(
+        dataclasses.replace(
+            shape, min_ctas_per_sm=_enough_ctas(shape.kernel_name(config), architecture)
+        )
+        for shape in ([large] if small is None else [small, large])
+    )
 
 
 def _widen(config: QuantizeConfig, shape: Tuning) -> Tuning:
@@ -127,17 +132,21 @@ def find(kernel_name: str, architecture: Architecture) -> tuple[QuantizeConfig, 
     raise ValueError(f"tuning.find: no kernel is called {kernel_name}")
 
 
-def _enough_ctas(config: QuantizeConfig, architecture: Architecture) -> int:
-    """How many CTAs an SM must hold; 0 leaves it to ptxas, which is best nearly everywhere.
+# Kernels of which ptxas spills a register to fit in one CTA more, and how many CTAs are enough.
+_ENOUGH_CTAS = {
+    "sm_100f": {"*_fp16_fp8_e*_1_1_1_1_0_1_0_0_*u": 4},
+    "sm_120f": {
+        "*_fp32_fp8_e*_1_1_1_0_0_0_1_0_*relu": 4,
+        "*_fp32_fp8_e*_1_0_1_1_1_0_0_0_none_small": 3,
+    },
+}
 
-    Of some of these kernels it spills a register to fit in one CTA more.
-    """
-    if not (config.rowwise and config.colwise and config.swizzled):
-        return 0
-    if architecture.name == "sm_100f" and config.dtype == "fp16" and not config.with_dbias:
-        return 4 if config.with_dact and config.with_amax else 0
-    if architecture.name == "sm_120f" and config.dtype == "fp32":
-        return 4 if config.with_act else 0
+
+def _enough_ctas(kernel_name: str, architecture: Architecture) -> int:
+    """How many CTAs an SM must hold; 0 leaves it to ptxas, which is best nearly everywhere."""
+    for pattern, ctas in _ENOUGH_CTAS.get(architecture.name, {}).items():
+        if fnmatch.fnmatchcase(kernel_name, pattern):
+            return ctas
     return 0
 
 
