@@ -5,8 +5,8 @@ Needs no GPU. Compiles the chosen configurations, or reads FILES: kernel package
 Instructions are those that a thread of a whole tile issues, divided by its elements. Times are
 estimates per element with all of a GPU at work: of memory at the rate of a copy, of the schedulers,
 of the FP32 lanes, of the special function units. Where all of the latter are smaller, arithmetic
-fits under memory. Kernels whose names end in _small are for tensors that do not fill a GPU: they take
-the latency of a thread, whatever fits.
+fits under memory. Kernels whose names end in _small are for tensors that do not fill a GPU: they
+take the latency of a thread, whatever fits.
 """
 
 from __future__ import annotations
