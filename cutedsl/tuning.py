@@ -173,14 +173,16 @@ def _choose_small(config: QuantizeConfig) -> Tuning | None:
     elements = 16 if config.with_dact or not (config.colwise or config.with_dbias) else 32
     rows = elements // columns
     lanes_along_n = 64 // columns
+    # These are the first that suffer from writing in many small pieces.
+    writes_much = config.rowwise and config.swizzled and config.with_dact
+    is_early = config.colwise and (config.with_dbias or writes_much)
     return Tuning(
         columns=columns,
         rows=rows,
         lanes_along_n=lanes_along_n,
         warps_along_n=1,
         warps_along_m=_tile_rows(config) // (rows * WARP // lanes_along_n),
-        max_elements=1
-        << (21 if config.colwise and (config.with_dbias or config.with_dact) else 22),
+        max_elements=1 << (21 if is_early else 22),
     )
 
 
