@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+from typing import Any
 
 from cutedsl.architectures import Architecture
 from cutedsl.config import DTYPE_BYTES, QuantizeConfig
@@ -151,13 +152,15 @@ def _enough_ctas(kernel_name: str, architecture: Architecture) -> int:
 
 
 def rows_are_independent(config: QuantizeConfig) -> bool:
-    """Whether no scale or sum is of several rows, so that a tile may be contiguous memory."""
+    """Whether no scale, sum or tile of scales is of several rows.
+
+    The tile of a CTA may be contiguous memory then.
+    """
     return not (config.colwise or config.swizzled or config.with_dbias)
 
 
 def _choose_small(config: QuantizeConfig) -> Tuning | None:
-    """For tensors that do not fill the GPU several times: less to do for a thread, one after the
-    other, and more CTAs."""
+    """For tensors that do not fill the GPU several times: more threads, each with less to do."""
     columns = _elements_of_a_load(config)
     if rows_are_independent(config):
         return Tuning(
@@ -176,19 +179,17 @@ def _choose_small(config: QuantizeConfig) -> Tuning | None:
     # These are the first that suffer from writing in many small pieces.
     writes_much = config.rowwise and config.swizzled and config.with_dact
     is_early = config.colwise and (config.with_dbias or writes_much)
-    return Tuning(
-        columns=columns,
-        rows=rows,
-        lanes_along_n=lanes_along_n,
-        warps_along_n=1,
-        warps_along_m=_tile_rows(config) // (rows * WARP // lanes_along_n),
-        max_elements=1 << (21 if is_early else 22),
-    )
+    max_elements = 1 << (21 if is_early else 22)
+    return _lowest_shape(config, columns, rows, lanes_along_n, max_elements=max_elements)
 
 
-def _tile_rows(config: QuantizeConfig) -> int:
-    """As few as a CTA can take."""
-    return config.dbias_chunk_rows if config.with_dbias else BLOCK
+def _lowest_shape(
+    config: QuantizeConfig, columns: int, rows: int, lanes_along_n: int, **others: Any
+) -> Tuning:
+    """One warp wide, and as few rows high as a CTA can be."""
+    tile_rows = config.dbias_chunk_rows if config.with_dbias else BLOCK
+    warps = tile_rows // (rows * WARP // lanes_along_n)
+    return Tuning(columns, rows, lanes_along_n, 1, warps, **others)
 
 
 def _choose_large(config: QuantizeConfig) -> Tuning:
@@ -245,11 +246,4 @@ def _choose_narrow(config: QuantizeConfig) -> Tuning:
     if config.with_dact:
         rows = 4 if config.with_dbias and not config.colwise and columns == 8 else 8
         lanes_along_n = min(WARP, 128 // columns)
-    return Tuning(
-        columns=columns,
-        rows=rows,
-        lanes_along_n=lanes_along_n,
-        warps_along_n=1,
-        warps_along_m=_tile_rows(config) // (rows * WARP // lanes_along_n),
-        gathers_row_scales=config.rowwise,
-    )
+    return _lowest_shape(config, columns, rows, lanes_along_n, gathers_row_scales=config.rowwise)
