@@ -110,7 +110,7 @@ def choose(config: QuantizeConfig, architecture: Architecture) -> tuple[Tuning, 
 
 
 def _widen(config: QuantizeConfig, shape: Tuning) -> Tuning:
-    """The same tile by loads of 32 bytes, which saves a tenth of the instructions.
+    """The same tile by loads of 32 bytes, which saves up to a tenth of the instructions.
 
     On sm_100 those of a fusion take nearly as long as memory does, on sm_120 a sixth of that.
     """
