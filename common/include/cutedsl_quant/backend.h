@@ -53,8 +53,9 @@ void SetBackendMode(BackendMode mode);
 BackendMode GetBackendMode();
 
 // Loads what the first calls on `device` would load, packaged kernels and the CUDA fallback, so
-// that they may come while a stream is captured into a graph. Compiles nothing. Waits for `device`;
-// not to be called during a capture itself. Throws CudaError if CUDA fails. Nothing for the host.
+// that they may come while a stream is captured into a graph. Compiles nothing. Waits for `device`
+// and takes 32 MiB of its memory meanwhile; not to be called during a capture itself. Throws
+// CudaError if CUDA fails. Nothing for the host.
 void PreloadKernels(Device device);
 
 struct Stats {
