@@ -10,8 +10,8 @@ What is fused with the cast is one stage between the loads and the maxima: it re
 in the registers by those to quantize, rounded to the type of the input, and adds up the columns of
 dbias. A CTA is then as high as the chunk of rows that gives one row of the dbias workspace.
 
-Where several CTAs fill one cache line with scales, the L2 cache is told to keep it until then, which
-makes up for most of what such lines cost (docs/benchmarks).
+Where several CTAs fill one cache line with scales, the L2 cache is told to keep it until then,
+which makes up for most of what such lines cost (docs/benchmarks).
 
 What lies outside the tensor reads as zero, which changes no maximum and no sum (activations are 0
 at 0) and gives the scale 0 that the padding of swizzled scales must hold: the grid covers the
