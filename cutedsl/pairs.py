@@ -25,17 +25,11 @@ class Pair:
     def __add__(self, other: Pair | float) -> Pair:
         return _packed(cute.arch.add_packed_f32x2, self, other)
 
-    def __radd__(self, other: float) -> Pair:
-        return self + other
-
     def __rsub__(self, other: float) -> Pair:
         return _packed(cute.arch.sub_packed_f32x2, other, self)
 
     def __mul__(self, other: Pair | float) -> Pair:
         return _packed(cute.arch.mul_packed_f32x2, self, other)
-
-    def __rmul__(self, other: float) -> Pair:
-        return self * other
 
 
 Floats = Float32 | Pair

@@ -21,9 +21,7 @@ class Quantize:
         self, config: QuantizeConfig, architecture: Architecture, shapes: Sequence[Tuning]
     ) -> None:
         """`shapes`: one or two, as tuning.choose gives them."""
-        self.kernels = [
-            StripKernel(config, architecture, shape, shape.kernel_name(config)) for shape in shapes
-        ]
+        self.kernels = [StripKernel(config, architecture, shape) for shape in shapes]
 
     @cute.jit
     def __call__(

@@ -81,13 +81,10 @@ class _Strip:
 
 
 class StripKernel:
-    """The kernel of one configuration in one shape. Profilers show `name` (and a number)."""
+    """The kernel of one configuration in one shape."""
 
-    def __init__(
-        self, config: QuantizeConfig, architecture: Architecture, tuning: Tuning, name: str
-    ) -> None:
+    def __init__(self, config: QuantizeConfig, architecture: Architecture, tuning: Tuning) -> None:
         tuning.check(config)
-        self.name = name
         self.config = config
         self.architecture = architecture
         self.tuning = tuning
@@ -112,7 +109,9 @@ class StripKernel:
     ):
         """Launches the kernel; the arguments are those of ffi_bridge/kernel_package_abi.h."""
         StripKernel.quantize.set_name_prefix(
-            self.name, remove_cutlass_symbol=True, keep_mangled_name=False
+            self.tuning.kernel_name(self.config),
+            remove_cutlass_symbol=True,
+            keep_mangled_name=False,
         )
         m, n = extents(input)
         covered_m, covered_n = m, n

@@ -110,7 +110,7 @@ std::vector<Route> RoutesOf(const Shape& shape, const Call& call) {
     };
     if (!config.IsLegal()) return fallback(MissReason::kUnsupportedConfig);
     if (shape.n() % 16 != 0) return fallback(MissReason::kShape);
-    const int64_t element = static_cast<int64_t>(ElementSize(config.dtype));
+    const int64_t element = ElementSize(config.dtype);
     const int64_t offsets = shape.input_offset * element | shape.output_offset |
                             (config.with_dact ? shape.act_input_offset * element : 0);
     if (offsets % 16 != 0) return fallback(MissReason::kAlignment);

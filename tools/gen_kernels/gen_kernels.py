@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 from cutedsl import architectures
 from cutedsl.config import QuantizeConfig, config_sets, select
+from tools.bazel import bazel_run
 from tools.gen_kernels import devices, execution_root, terminal
 from tools.gen_kernels.compile_pool import CompileError, CompilePool
 from tools.gen_kernels.package import LinkRecipe, PackageError, build_package
@@ -204,8 +205,7 @@ def run(args: argparse.Namespace) -> None:
 
 def main() -> None:
     args = _parser().parse_args()
-    # `bazel run` starts programs in a folder of its own.
-    os.chdir(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
+    bazel_run.enter_callers_folder()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: sys.exit(128 + number))
     try:

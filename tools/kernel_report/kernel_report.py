@@ -23,6 +23,7 @@ from pathlib import Path
 
 from cutedsl import architectures
 from cutedsl.config import NAME_PREFIX, QuantizeConfig, select
+from tools.bazel import bazel_run
 from tools.gen_kernels import terminal
 from tools.gen_kernels.compile_pool import CompileError, CompilePool
 from tools.kernel_report import cubins
@@ -183,8 +184,7 @@ def report(args: argparse.Namespace) -> list[KernelFacts]:
 
 def main() -> None:
     args = _parser().parse_args()
-    # `bazel run` starts programs in a folder of its own.
-    os.chdir(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
+    bazel_run.enter_callers_folder()
     try:
         kernels = report(args)
         if args.json:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import collections
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib import pyplot
+
+from tools.bazel import bazel_run
 
 _DIRECTIONS = ("rowwise", "columnwise", "both")
 
@@ -65,8 +66,7 @@ def main() -> None:
     parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS.json")
     parser.add_argument("--out", required=True, type=Path, metavar="FOLDER")
     arguments = parser.parse_args()
-    # `bazel run` starts programs in a folder of its own.
-    os.chdir(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
+    bazel_run.enter_callers_folder()
     results = [json.loads(path.read_text(encoding="utf-8")) for path in arguments.results]
     arguments.out.mkdir(parents=True, exist_ok=True)
     mpl.rcParams["svg.hashsalt"] = "plot"  # the same results give the same picture
