@@ -6,5 +6,5 @@ import os
 
 
 def enter_callers_folder() -> None:
-    """Paths are relative to where the program was called; Bazel starts it in a folder of its own."""
+    """Paths are relative to where the caller stood; Bazel starts programs in one of its own."""
     os.chdir(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
