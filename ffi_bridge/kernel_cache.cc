@@ -37,14 +37,24 @@ struct KernelCache::Entry {
 struct KernelCache::Table {
   explicit Table(size_t capacity) : mask(capacity - 1), slots(capacity) {}
 
-  std::atomic<Entry*>& Slot(uint64_t key) {
-    // Fibonacci hashing: the upper half of the product is well mixed.
-    size_t i = static_cast<size_t>((key * 0x9E3779B97F4A7C15u) >> 32) & mask;
-    while (true) {
-      const Entry* entry = slots[i].load(std::memory_order_acquire);
-      if (entry == nullptr || entry->key == key) return slots[i];
-      i = (i + 1) & mask;
+  // Each slot is looked at once: a key that was not there a moment ago may be another's by now.
+  Entry* Find(uint64_t key) const {
+    for (size_t i = Home(key);; i = (i + 1) & mask) {
+      Entry* const entry = slots[i].load(std::memory_order_acquire);
+      if (entry == nullptr || entry->key == key) return entry;
     }
+  }
+
+  // By one thread at a time, for a key that has no entry.
+  void Add(Entry* entry) {
+    size_t i = Home(entry->key);
+    while (slots[i].load(std::memory_order_relaxed) != nullptr) i = (i + 1) & mask;
+    slots[i].store(entry, std::memory_order_release);
+  }
+
+  // Fibonacci hashing: the upper half of the product is well mixed.
+  size_t Home(uint64_t key) const {
+    return static_cast<size_t>((key * 0x9E3779B97F4A7C15u) >> 32) & mask;
   }
 
   const size_t mask;
@@ -61,7 +71,7 @@ KernelCache::~KernelCache() = default;
 
 KernelLookup KernelCache::Find(uint32_t config_id, int32_t compute_capability) {
   const uint64_t key = Key(config_id, compute_capability);
-  Entry* entry = table_.load(std::memory_order_acquire)->Slot(key).load(std::memory_order_acquire);
+  Entry* entry = table_.load(std::memory_order_acquire)->Find(key);
   if (entry == nullptr) entry = Insert(key);
   const uintptr_t answer = entry->answer.load(std::memory_order_acquire);
   return answer != 0 ? Decode(answer) : ResolveOnce(entry);
@@ -70,18 +80,15 @@ KernelLookup KernelCache::Find(uint32_t config_id, int32_t compute_capability) {
 KernelCache::Entry* KernelCache::Insert(uint64_t key) {
   std::lock_guard<std::mutex> lock(insert_mutex_);
   Table* table = tables_.back().get();
-  if (Entry* entry = table->Slot(key).load(std::memory_order_relaxed))
-    return entry;  // another thread's
+  if (Entry* entry = table->Find(key)) return entry;  // another thread's
   if (2 * (entries_.size() + 1) > table->slots.size()) {
     tables_.push_back(std::make_unique<Table>(2 * table->slots.size()));
     table = tables_.back().get();
-    for (const auto& entry : entries_) {
-      table->Slot(entry->key).store(entry.get(), std::memory_order_relaxed);
-    }
+    for (const auto& entry : entries_) table->Add(entry.get());
     table_.store(table, std::memory_order_release);
   }
   entries_.push_back(std::make_unique<Entry>(key));
-  table->Slot(key).store(entries_.back().get(), std::memory_order_release);
+  table->Add(entries_.back().get());
   return entries_.back().get();
 }
 
