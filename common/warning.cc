@@ -23,8 +23,7 @@ const char* Advice(MissReason reason) {
     case MissReason::kHostTensor:
       return "the tensors are in host memory; copy them to a CUDA device";
     case MissReason::kUnsupportedConfig:
-      return "no CuTeDSL kernel exists for this combination; only another combination of outputs "
-             "helps";
+      return "no CuTeDSL kernel exists for this combination; 32x32 blocks have none";
     case MissReason::kShape:
       return "the kernels need a last dimension that is a multiple of 16; pad it";
     case MissReason::kAlignment:
@@ -33,8 +32,9 @@ const char* Advice(MissReason reason) {
       return "no kernel package was found; build one with //tools:gen_kernels and name it in "
              "CUTEDSL_QUANT_KERNEL_PATH, or link one of //kernels";
     case MissReason::kPackageRejected:
-      return "the kernel packages found cannot be used; build them again with this version's "
-             "//tools:gen_kernels";
+      return "the kernel packages found cannot be used; see the errors above, build them again "
+             "with "
+             "this version's //tools:gen_kernels, and call SetBackendMode to try again";
     case MissReason::kArchitecture:
       return "no package has kernels for this device's architecture; build one with "
              "//tools:gen_kernels --arch";
@@ -48,7 +48,7 @@ const char* Advice(MissReason reason) {
       return "the kernel did not compile; see the error above, and call SetBackendMode to try "
              "again";
     case MissReason::kLaunchFailed:
-      return "the kernel refused its arguments or did not launch; please report it";
+      return "the kernel refused its arguments or did not launch; please report the error above";
   }
   return "";
 }
@@ -61,8 +61,10 @@ void WarnNotChosen(const QuantizeConfig& config, Backend served_by, MissReason r
   static auto* const warned = new std::set<std::pair<MissReason, uint32_t>>;
   const std::lock_guard<std::mutex> lock(mutex);
   if (!warned->emplace(reason, config.Id()).second) return;
+  // In host memory, nothing that is said of the kernels would help.
+  const MissReason cure = served_by == Backend::kReference ? MissReason::kHostTensor : reason;
   std::fprintf(stderr, "cutedsl_quant: %s was served by %s (%s): %s\n", config.Name().c_str(),
-               BackendName(served_by), MissReasonName(reason), Advice(reason));
+               BackendName(served_by), MissReasonName(reason), Advice(cure));
 }
 
 }  // namespace cutedsl_quant

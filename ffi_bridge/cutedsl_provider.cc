@@ -51,7 +51,10 @@ std::vector<uint32_t> CutedslProvider::PackagedConfigs(Device device) {
   return packages_.ConfigIds(compute_capability);
 }
 
-void CutedslProvider::Reset() noexcept { cache_.Reset(); }
+void CutedslProvider::Reset() noexcept {
+  packages_.Reset();
+  cache_.Reset();
+}
 
 KernelLookup CutedslProvider::Resolve(uint32_t config_id, int32_t compute_capability) noexcept try {
   const auto packaged = packages_.Find(config_id, compute_capability);

@@ -3,9 +3,12 @@
 #include <tvm/ffi/error.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <deque>
 #include <exception>
 #include <mutex>
+
+#include "common/environment.h"
 
 namespace cutedsl_quant {
 namespace {
@@ -25,16 +28,23 @@ Log& GetLog() {
 
 }  // namespace
 
-void RecordError(const char* what, const QuantizeConfig& config,
-                 const std::string& message) noexcept try {
-  std::string line = what + config.Name() + ": " + message;
+void RecordError(const std::string& message) noexcept try {
   Log& log = GetLog();
   std::lock_guard<std::mutex> lock(log.mutex);
-  if (std::find(log.messages.begin(), log.messages.end(), line) != log.messages.end()) return;
+  if (std::find(log.messages.begin(), log.messages.end(), message) != log.messages.end()) return;
   if (log.messages.size() == kMaxErrors) log.messages.pop_front();
-  log.messages.push_back(std::move(line));
+  log.messages.push_back(message);
+  if (GetEnvironment().warn_if_not_chosen) {
+    std::fprintf(stderr, "cutedsl_quant: %s\n", message.c_str());
+  }
 } catch (const std::exception&) {
   // Out of memory: the message is lost, the fallback is not.
+}
+
+void RecordError(const char* what, const QuantizeConfig& config,
+                 const std::string& message) noexcept try {
+  RecordError(what + config.Name() + ": " + message);
+} catch (const std::exception&) {
 }
 
 void RecordRaisedError(const char* what, const QuantizeConfig& config) noexcept try {

@@ -1,5 +1,6 @@
 // What went wrong inside the bridge. Such failures never leave it as exceptions: the call falls
-// back, a counter says so, and the message is kept here for whoever wants to know.
+// back, a counter says so, and the message is kept here for whoever wants to know. With
+// NVTE_WARN_IF_CUTEDSL_BACKEND_NOT_CHOSEN it also goes to stderr, ahead of the call's warning.
 #ifndef CUTEDSL_QUANT_FFI_BRIDGE_ERRORS_H_
 #define CUTEDSL_QUANT_FFI_BRIDGE_ERRORS_H_
 
@@ -10,7 +11,10 @@
 
 namespace cutedsl_quant {
 
-// Keeps "<what><name of config>: <message>", unless it is already kept.
+// Keeps a message, unless it is already kept.
+void RecordError(const std::string& message) noexcept;
+
+// Keeps "<what><name of config>: <message>".
 void RecordError(const char* what, const QuantizeConfig& config,
                  const std::string& message) noexcept;
 

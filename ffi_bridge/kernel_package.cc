@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "common/environment.h"
+#include "ffi_bridge/errors.h"
 #include "ffi_bridge/kernel_package_registry.h"
 
 namespace cutedsl_quant {
@@ -177,7 +178,7 @@ KernelPackage::KernelPackage(const CutedslQuantKernelPackage* linked) : package_
   if (linked->abi_version != CUTEDSL_QUANT_KERNEL_ABI_VERSION) {
     verdict_ =
         Verdict(PackageStatus::kOtherVersion,
-                "kernel ABI version " + std::to_string(linked->abi_version) +
+                path_ + ": kernel ABI version " + std::to_string(linked->abi_version) +
                     "; this library calls " + std::to_string(CUTEDSL_QUANT_KERNEL_ABI_VERSION));
     return;
   }
@@ -185,6 +186,7 @@ KernelPackage::KernelPackage(const CutedslQuantKernelPackage* linked) : package_
                                   nullptr);
   has_manifest_ = verdict_.ok();
   if (!manifest_.name.empty()) path_ = "linked:" + manifest_.name;
+  if (!has_manifest_) verdict_.message = path_ + ": " + verdict_.message;
 }
 
 KernelPackage::KernelPackage(const std::string& path) {
@@ -270,7 +272,7 @@ bool KernelPackage::Serves(int32_t compute_capability) const {
 }
 
 TVMFFISafeCallType KernelPackage::Find(uint32_t config_id) const {
-  if (!opened_ || !verdict_.ok()) return nullptr;
+  if (!loaded()) return nullptr;
   const CutedslQuantPackagedKernel* begin = package_->kernels;
   const CutedslQuantPackagedKernel* end = begin + package_->num_kernels;
   const auto* found = std::lower_bound(
@@ -286,7 +288,19 @@ PackageSearch PackageSearch::Default() {
   return search;
 }
 
+// Takes over the package that was loaded before, if there is one.
+template <typename Predicate>
+bool KernelPackageIndex::Keep(Predicate is_wanted) {
+  const auto found = std::find_if(before_.begin(), before_.end(), is_wanted);
+  if (found == before_.end()) return false;
+  packages_.push_back(std::move(*found));
+  before_.erase(found);
+  return true;
+}
+
 void KernelPackageIndex::AddFile(const std::string& path) {
+  const std::string library = Stem(path) + kLibrarySuffix;
+  if (Keep([&](const KernelPackage& package) { return package.path() == library; })) return;
   KernelPackage package(path);
   std::error_code error;
   for (const KernelPackage& other : packages_) {
@@ -308,33 +322,57 @@ void KernelPackageIndex::AddFolder(const std::string& folder, bool packages_only
       AddFile(stem + kLibrarySuffix);
     }
   }
+  if (error && error != std::errc::no_such_file_or_directory && packages_only) {
+    packages_.emplace_back(folder,
+                           Verdict(PackageStatus::kUnreadable, folder + ": " + error.message()));
+  }
+}
+
+void KernelPackageIndex::AddLinked() {
+  if (!search_->linked) return;
+  const auto linked = RegisteredKernelPackages();
+  for (; linked_seen_ < linked.size(); ++linked_seen_) {
+    const CutedslQuantKernelPackage* const table = linked[linked_seen_];
+    if (!Keep([&](const KernelPackage& package) { return package.table() == table; })) {
+      packages_.emplace_back(table);
+    }
+  }
+}
+
+void KernelPackageIndex::Search() {
+  if (!search_) search_ = PackageSearch::Default();
+  before_ = std::move(packages_);
+  before_.erase(std::remove_if(before_.begin(), before_.end(),
+                               [](const KernelPackage& package) { return !package.loaded(); }),
+                before_.end());
+  packages_.clear();
+  linked_seen_ = 0;
+  for (const std::string& path : search_->paths) {
+    std::error_code error;
+    if (fs::is_directory(path, error)) {
+      AddFolder(path, /*packages_only=*/true);
+    } else {
+      AddFile(path);
+    }
+  }
+  AddLinked();
+  for (const std::string& folder : search_->beside) {
+    AddFolder(folder, /*packages_only=*/false);
+    AddFolder(folder + "/" + kFolderBeside, /*packages_only=*/true);
+  }
+  // Files may be gone; what was loaded from them is not.
+  while (Keep([](const KernelPackage&) { return true; })) {
+  }
 }
 
 void KernelPackageIndex::Refresh() {
-  const bool first = !searched_;
+  searched_ ? AddLinked() : Search();
   searched_ = true;
-  if (!search_) search_ = PackageSearch::Default();
-  if (first) {
-    for (const std::string& path : search_->paths) {
-      std::error_code error;
-      if (fs::is_directory(path, error)) {
-        AddFolder(path, /*packages_only=*/true);
-      } else {
-        AddFile(path);
-      }
-    }
-  }
-  if (search_->linked) {
-    const auto linked = RegisteredKernelPackages();
-    for (; linked_seen_ < linked.size(); ++linked_seen_)
-      packages_.emplace_back(linked[linked_seen_]);
-  }
-  if (first) {
-    for (const std::string& folder : search_->beside) {
-      AddFolder(folder, /*packages_only=*/false);
-      AddFolder(folder + "/" + kFolderBeside, /*packages_only=*/true);
-    }
-  }
+}
+
+void KernelPackageIndex::Reset() noexcept {
+  std::lock_guard<std::mutex> lock(mutex_);
+  searched_ = false;
 }
 
 KernelPackageIndex::Lookup KernelPackageIndex::Find(uint32_t config_id,
@@ -346,8 +384,9 @@ KernelPackageIndex::Lookup KernelPackageIndex::Find(uint32_t config_id,
     if (package.has_manifest() && !package.Serves(compute_capability)) continue;
     package.Open();
     if (TVMFFISafeCallType call = package.Find(config_id)) return {call, MissReason::kNone};
-    rejected |= !package.verdict().ok();
-    served |= package.verdict().ok();
+    if (!package.loaded()) RecordError("kernel package not used: " + package.verdict().message);
+    rejected |= !package.loaded();
+    served |= package.loaded();
   }
   if (packages_.empty()) return {nullptr, MissReason::kNoPackage};
   if (rejected) return {nullptr, MissReason::kPackageRejected};
@@ -361,7 +400,7 @@ std::vector<uint32_t> KernelPackageIndex::ConfigIds(int32_t compute_capability) 
   for (KernelPackage& package : packages_) {
     if (!package.Serves(compute_capability)) continue;
     package.Open();
-    if (!package.verdict().ok()) continue;
+    if (!package.loaded()) continue;
     ids.insert(package.manifest().config_ids.begin(), package.manifest().config_ids.end());
   }
   return {ids.begin(), ids.end()};

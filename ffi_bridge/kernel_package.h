@@ -24,6 +24,9 @@ class KernelPackage {
   explicit KernelPackage(const CutedslQuantKernelPackage* linked);
   // The files <stem>.so and <stem>.json; `path` is either.
   explicit KernelPackage(const std::string& path);
+  // None: what stands for a place that could not be searched.
+  KernelPackage(std::string path, PackageVerdict verdict)
+      : path_(std::move(path)), verdict_(std::move(verdict)) {}
 
   // For a file: size and checksum are compared before the dynamic linker sees the library, as a
   // damaged one can crash it; then the embedded manifest with the one beside it. Idempotent.
@@ -38,6 +41,11 @@ class KernelPackage {
   bool has_manifest() const { return has_manifest_; }
   // Whether the manifest says that it is for this compute capability.
   bool Serves(int32_t compute_capability) const;
+
+  // Whether its kernels can be called.
+  bool loaded() const { return opened_ && verdict_.ok(); }
+  // What a linked package was made from, or a loaded one's table; else null.
+  const CutedslQuantKernelPackage* table() const { return package_; }
 
   // The kernel of a configuration; null unless opened successfully, or if there is none.
   TVMFFISafeCallType Find(uint32_t config_id) const;
@@ -82,8 +90,9 @@ struct PackageSearch {
   static PackageSearch Default();
 };
 
-// All packages of a process. Thread-safe. Files are searched for by the first call; packages linked
-// in later (by loading a library that brings one) are seen by the calls after.
+// All packages of a process. Thread-safe. Files are searched for by the first call, and by the
+// first one after a reset; packages linked in later (by loading a library that brings one) are seen
+// by the calls after.
 class KernelPackageIndex {
  public:
   // Without a search, PackageSearch::Default() of the first call.
@@ -108,8 +117,15 @@ class KernelPackageIndex {
   // Opens everything that was found, and says what became of it, in order of precedence.
   std::vector<Report> Reports();
 
+  // What could not be used is looked at again, and files are searched for again.
+  void Reset() noexcept;
+
  private:
   void Refresh();
+  void Search();
+  template <typename Predicate>
+  bool Keep(Predicate is_wanted);
+  void AddLinked();
   void AddFile(const std::string& path);
   void AddFolder(const std::string& folder, bool packages_only);
 
@@ -118,6 +134,7 @@ class KernelPackageIndex {
   bool searched_ = false;
   size_t linked_seen_ = 0;
   std::vector<KernelPackage> packages_;
+  std::vector<KernelPackage> before_;  // during a search: loaded before it, not found again so far
 };
 
 }  // namespace cutedsl_quant

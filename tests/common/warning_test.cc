@@ -15,9 +15,10 @@ namespace {
 
 const bool environment_is_set = setenv("NVTE_WARN_IF_CUTEDSL_BACKEND_NOT_CHOSEN", "1", 1) == 0;
 
-std::string Warn(const QuantizeConfig& config, MissReason reason) {
+std::string Warn(const QuantizeConfig& config, MissReason reason,
+                 Backend served_by = Backend::kCuda) {
   testing::internal::CaptureStderr();
-  WarnNotChosen(config, Backend::kReference, reason);
+  WarnNotChosen(config, served_by, reason);
   return testing::internal::GetCapturedStderr();
 }
 
@@ -43,10 +44,21 @@ TEST(WarningTest, EachIsOneLineThatNamesConfigurationBackendAndReason) {
     const auto reason = static_cast<MissReason>(i);
     const std::string line = Warn(config, reason);
     EXPECT_EQ(line.find('\n'), line.size() - 1) << line;
-    const std::string start = "cutedsl_quant: " + config.Name() + " was served by reference (" +
+    const std::string start = "cutedsl_quant: " + config.Name() + " was served by cuda (" +
                               MissReasonName(reason) + "): ";
     EXPECT_EQ(line.rfind(start, 0), 0u) << line;
     EXPECT_GT(line.size(), start.size() + 20) << "advice: " << line;
+  }
+}
+
+// Catches advice about shapes, alignment or linking for a tensor that no kernel could serve.
+TEST(WarningTest, HostTensorsAreToBeCopied) {
+  QuantizeConfig config;
+  config.rowwise = config.colwise = true;
+  for (MissReason reason : {MissReason::kShape, MissReason::kNoProvider, MissReason::kHostTensor}) {
+    const std::string line = Warn(config, reason, Backend::kReference);
+    EXPECT_NE(line.find(MissReasonName(reason)), std::string::npos) << line;
+    EXPECT_NE(line.find("copy them to a CUDA device"), std::string::npos) << line;
   }
 }
 

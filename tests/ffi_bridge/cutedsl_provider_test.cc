@@ -15,6 +15,7 @@
 
 #include "ffi_bridge/errors.h"
 #include "ffi_bridge/jit.h"
+#include "tests/common/messages.h"
 #include "tests/ffi_bridge/fake_manifest.h"
 #include "tests/ffi_bridge/host_call.h"
 #include "tests/ffi_bridge/malloc_counter.h"
@@ -102,6 +103,22 @@ TEST_F(CutedslProviderTest, FallsBackWhenThePackageIsDamaged) {
   EXPECT_EQ(HostCall(DType::kFloat32).Run(), 0);
   EXPECT_EQ(Misses(MissReason::kPackageRejected), 1u);
   EXPECT_EQ(Calls(Backend::kReference), 1u);
+}
+
+// Why is what a C++ program would otherwise not learn; and a repaired package serves once the mode
+// is set again.
+TEST_F(CutedslProviderTest, SaysWhyAPackageIsNotUsedAndTriesAgain) {
+  WritePackage(folder_ / "fake", FAKE_MANIFEST_FIELDS, FakeLibrary("good"));
+  WriteFile(folder_ / "fake.so", "damaged");
+  Install({folder_.path()});
+  HostCall(DType::kFloat32).Run();
+  HostCall(DType::kFloat16).Run();
+  ASSERT_EQ(RecentErrors().size(), 1u);
+  ExpectPieces(RecentErrors()[0], {"kernel package not used", "fake.so: 7 bytes"});
+  WritePackage(folder_ / "fake", FAKE_MANIFEST_FIELDS, FakeLibrary("good"));
+  EXPECT_EQ(HostCall(DType::kFloat32).Run(), 0);
+  SetBackendMode(BackendMode::kPackaged);
+  EXPECT_EQ(HostCall(DType::kFloat32).Run(), FAKE_FIRST_MARK);
 }
 
 // Outside tests host tensors are the reference's, packages or not.

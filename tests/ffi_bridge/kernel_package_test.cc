@@ -3,6 +3,7 @@
 #include "ffi_bridge/kernel_package.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -502,6 +503,69 @@ TEST(KernelPackageIndex, SeesPackagesLinkedInLater) {
   const size_t before = index.Reports().size();
   RegisterKernelPackage(&late);
   EXPECT_EQ(index.Reports().size(), before + 1);
+}
+
+// A package that is repaired, or comes later, must not wait for the next process; and it takes the
+// place in the order that it would have had.
+TEST(KernelPackageIndex, LooksAgainAfterAReset) {
+  RegisterKernelPackage(linked_fake_package());
+  TemporaryFolder path, beside;
+  WritePackage(path / "fake", kFields, Good());
+  WriteFile(path / "fake.so", "");
+  KernelPackageIndex index(PackageSearch{{path.path()}, /*linked=*/true, {beside.path()}});
+  const auto linked = linked_fake_package()->kernels[0].call;
+  EXPECT_EQ(index.Find(FAKE_FIRST_ID, 0).call, linked);
+  WritePackage(path / "fake", kFields, Good());
+  WritePackage(beside / "fake", kFields, Good());
+  EXPECT_EQ(index.Find(FAKE_FIRST_ID, 0).call, linked);
+  index.Reset();
+  const auto repaired = index.Find(FAKE_FIRST_ID, 0).call;
+  EXPECT_NE(repaired, linked);
+  EXPECT_NE(repaired, nullptr);
+  const auto reports = index.Reports();
+  ASSERT_GE(reports.size(), 3u);
+  EXPECT_EQ(reports.front().path, path / "fake.so");
+  EXPECT_EQ(reports.back().path, beside / "fake.so");
+  for (const auto& report : reports) EXPECT_TRUE(report.verdict.ok()) << report.verdict.message;
+}
+
+// Loaded packages are not read again, and stay when their files are gone.
+TEST(KernelPackageIndex, KeepsWhatIsLoaded) {
+  TemporaryFolder folder;
+  WritePackage(folder / "fake", kFields, Good());
+  KernelPackageIndex index(Paths({folder.path()}));
+  const auto call = index.Find(FAKE_FIRST_ID, 0).call;
+  WriteFile(folder / "fake.json", "{}");
+  index.Reset();
+  EXPECT_EQ(index.Find(FAKE_FIRST_ID, 0).call, call);
+  std::filesystem::remove(folder / "fake.json");
+  std::filesystem::remove(folder / "fake.so");
+  index.Reset();
+  EXPECT_EQ(index.Find(FAKE_FIRST_ID, 0).call, call);
+  EXPECT_EQ(index.Reports().size(), 1u);
+}
+
+// A folder that cannot be listed is not an empty one.
+TEST(KernelPackageIndex, ReportsAFolderThatCannotBeRead) {
+  TemporaryFolder folder;
+  WritePackage(folder / "fake", kFields, Good());
+  KernelPackageIndex index(Paths({folder.path()}));
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  rlimit none = limit;
+  none.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const MissReason reason = index.Find(FAKE_FIRST_ID, 0).reason;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_STREQ(MissReasonName(reason), MissReasonName(MissReason::kPackageRejected));
+  const auto reports = index.Reports();
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].path, folder.path());
+  EXPECT_EQ(reports[0].verdict.status, PackageStatus::kUnreadable);
+  EXPECT_NE(reports[0].verdict.message.find("open files"), std::string::npos)
+      << reports[0].verdict.message;
+  index.Reset();
+  EXPECT_NE(index.Find(FAKE_FIRST_ID, 0).call, nullptr);
 }
 
 // Where the default search looks; a relative argv[0] or a symbolic link must not lose the folder.

@@ -46,9 +46,9 @@ enum class BackendMode : uint8_t {
   kJit = 2,       // and compile others on first use, if a factory is registered
 };
 
-// Sets the mode for the whole process, at any time, from any thread; also forgets failed
-// compilations. Until it is called, NVTE_ENABLE_CUTEDSL_QUANT_BACKEND decides: 0 is kOff, 1 is
-// kJit, unset is kPackaged.
+// Sets the mode for the whole process, at any time, from any thread; also forgets failures: kernels
+// that did not compile and packages that could not be used are tried again. Until it is called,
+// NVTE_ENABLE_CUTEDSL_QUANT_BACKEND decides: 0 is kOff, 1 is kJit, unset is kPackaged.
 void SetBackendMode(BackendMode mode);
 BackendMode GetBackendMode();
 
