@@ -60,10 +60,20 @@ Device ToDevice(const std::string& name, DLDevice device) {
     case kDLCUDAManaged:
       return {DeviceType::kCuda, device.device_id};
     default:
-      TVM_FFI_THROW(ValueError) << name << " is on DLPack device type " << device.device_type
+      TVM_FFI_THROW(ValueError) << name << " has DLPack device type " << device.device_type
                                 << "; host and CUDA memory are accepted";
   }
   TVM_FFI_UNREACHABLE();
+}
+
+// TVM-FFI has no names for some of DLPack's types.
+std::string TypeName(DLDataType dtype) {
+  try {
+    return ffi::DLDataTypeToString(dtype);
+  } catch (const ffi::Error&) {
+    return "DLPack type code " + std::to_string(dtype.code) + " with " +
+           std::to_string(dtype.bits) + " bits";
+  }
 }
 
 DType ToDType(const Role& role, DLDataType dtype) {
@@ -72,8 +82,9 @@ DType ToDType(const Role& role, DLDataType dtype) {
     if (dtype.bits == 16 && role.uint16) return *role.uint16;
   }
   if (const auto known = FromDLDataType(dtype)) return *known;
-  TVM_FFI_THROW(ValueError) << role.name << " has type " << ffi::DLDataTypeToString(dtype) << "; "
-                            << role.accepted << " are accepted";
+  const std::string came = TypeName(dtype);
+  TVM_FFI_THROW(ValueError) << role.name << " has type " << came << "; " << role.accepted
+                            << " are accepted";
   TVM_FFI_UNREACHABLE();
 }
 
@@ -99,21 +110,21 @@ Tensor ToTensor(const Role& role, const OptionalTensor& view) {
   return view.has_value() ? ToTensor(role, *view) : Tensor();
 }
 
-Stream ToStream(const ffi::AnyView& stream, Device device) {
+Stream ToStream(const char* function, const ffi::AnyView& stream, Device device) {
   if (device.type == DeviceType::kCpu) return nullptr;
   if (stream == nullptr) return static_cast<Stream>(TVMFFIEnvGetStream(kDLCUDA, device.index));
   if (const auto pointer = stream.as<void*>()) return static_cast<Stream>(*pointer);
   if (const auto number = stream.as<int64_t>()) return reinterpret_cast<Stream>(*number);
-  TVM_FFI_THROW(ValueError) << "stream is a " << stream.GetTypeKey()
+  TVM_FFI_THROW(ValueError) << function << ": stream is a " << stream.GetTypeKey()
                             << "; a pointer, an integer and None are accepted";
   TVM_FFI_UNREACHABLE();
 }
 
-std::optional<DType> ParseFp8(const ffi::Optional<ffi::String>& name) {
+std::optional<DType> ParseFp8(const std::string& function, const ffi::Optional<ffi::String>& name) {
   if (!name.has_value()) return std::nullopt;
   if (*name == "e4m3") return DType::kFloat8E4M3;
   if (*name == "e5m2") return DType::kFloat8E5M2;
-  TVM_FFI_THROW(ValueError) << "fp8_dtype is \"" << *name
+  TVM_FFI_THROW(ValueError) << function << ": fp8_dtype is \"" << *name
                             << "\"; \"e4m3\" and \"e5m2\" are accepted";
   TVM_FFI_UNREACHABLE();
 }
@@ -139,13 +150,16 @@ struct QuantizedViews {
   bool swizzled;
 };
 
-QuantizedTensor ToQuantized(const std::string& prefix, const QuantizedViews& views) {
-  const std::optional<DType> fp8 = ParseFp8(views.fp8_dtype);
-  const auto data = [&](const char* name, const OptionalTensor& view) {
-    return ToTensor({prefix + name, kFp8Types, fp8, {}}, view);
+// `name` is the argument's.
+QuantizedTensor ToQuantized(const std::string& function, const std::string& name,
+                            const QuantizedViews& views) {
+  const std::optional<DType> fp8 = ParseFp8(function, views.fp8_dtype);
+  const std::string prefix = function + ": " + name + ".";
+  const auto data = [&](const char* part, const OptionalTensor& view) {
+    return ToTensor({prefix + part, kFp8Types, fp8, {}}, view);
   };
-  const auto scales = [&](const char* name, const OptionalTensor& view) {
-    return ToTensor({prefix + name, kScaleTypes, DType::kFloat8E8M0, {}}, view);
+  const auto scales = [&](const char* part, const OptionalTensor& view) {
+    return ToTensor({prefix + part, kScaleTypes, DType::kFloat8E8M0, {}}, view);
   };
   QuantizedTensor tensor;
   tensor.rowwise_data = data("rowwise_data", views.rowwise_data);
@@ -161,20 +175,21 @@ void QuantizeExport(ffi::TensorView input, OptionalTensor rowwise_data,
                     OptionalTensor columnwise_scale_inv, OptionalTensor amax, OptionalTensor noop,
                     ffi::Optional<ffi::String> fp8_dtype, bool swizzled, ffi::AnyView stream) {
   const Tensor in = ToTensor({"Quantize: input", kWideTypes, {}, DType::kBFloat16}, input);
-  QuantizedTensor out =
-      ToQuantized("Quantize: output.", {rowwise_data, rowwise_scale_inv, columnwise_data,
-                                        columnwise_scale_inv, fp8_dtype, swizzled});
+  QuantizedTensor out = ToQuantized("Quantize", "output",
+                                    {rowwise_data, rowwise_scale_inv, columnwise_data,
+                                     columnwise_scale_inv, fp8_dtype, swizzled});
   out.amax = ToTensor({"Quantize: output.amax", kFloatType, {}, {}}, amax);
   QuantizeOptions options;
   options.noop = ToTensor({"Quantize: options.noop", kFloatType, {}, {}}, noop);
-  WithErrorsTranslated([&] { Quantize(in, out, options, ToStream(stream, in.device)); });
+  WithErrorsTranslated(
+      [&] { Quantize(in, out, options, ToStream("Quantize", stream, in.device)); });
 }
 
 // The function called `name`, as in configurations: "gelu", "dgelu", ...
 Activation ParseActivation(const ffi::String& name) {
   const auto activation = ActivationFromName({name.data(), name.size()});
   if (activation && *activation != Activation::kNone) return *activation;
-  TVM_FFI_THROW(ValueError) << "activation is \"" << name
+  TVM_FFI_THROW(ValueError) << "Quantize: activation is \"" << name
                             << "\"; relu, gelu, silu, qgelu, srelu and, with act_input, drelu, "
                                "dgelu, dsilu, dqgelu and dsrelu are accepted";
   TVM_FFI_UNREACHABLE();
@@ -198,11 +213,11 @@ ffi::Shape QuantizeFusedExport(ffi::TensorView input, OptionalTensor act_input,
   const Tensor act_in = wide("act_input", act_input);
   const Tensor sums = wide("dbias", dbias);
   Tensor scratch = ToTensor({"Quantize: workspace", kFloatType, {}, {}}, workspace);
-  QuantizedTensor out =
-      ToQuantized("Quantize: output.", {rowwise_data, rowwise_scale_inv, columnwise_data,
-                                        columnwise_scale_inv, fp8_dtype, swizzled});
+  QuantizedTensor out = ToQuantized("Quantize", "output",
+                                    {rowwise_data, rowwise_scale_inv, columnwise_data,
+                                     columnwise_scale_inv, fp8_dtype, swizzled});
   out.amax = ToTensor({"Quantize: output.amax", kFloatType, {}, {}}, amax);
-  const Stream to = ToStream(stream, in.device);
+  const Stream to = ToStream("Quantize", stream, in.device);
   if (!activation.has_value() && (act_in.present() || !sums.present())) {
     TVM_FFI_THROW(ValueError) << "Quantize: activation is None, which is accepted with dbias and "
                                  "without act_input";
@@ -223,11 +238,11 @@ void DequantizeExport(OptionalTensor rowwise_data, OptionalTensor rowwise_scale_
                       OptionalTensor columnwise_data, OptionalTensor columnwise_scale_inv,
                       ffi::Optional<ffi::String> fp8_dtype, bool swizzled, ffi::TensorView output,
                       ffi::AnyView stream) {
-  const QuantizedTensor in =
-      ToQuantized("Dequantize: input.", {rowwise_data, rowwise_scale_inv, columnwise_data,
-                                         columnwise_scale_inv, fp8_dtype, swizzled});
+  const QuantizedTensor in = ToQuantized("Dequantize", "input",
+                                         {rowwise_data, rowwise_scale_inv, columnwise_data,
+                                          columnwise_scale_inv, fp8_dtype, swizzled});
   const Tensor out = ToTensor({"Dequantize: output", kWideTypes, {}, DType::kBFloat16}, output);
-  WithErrorsTranslated([&] { Dequantize(in, out, ToStream(stream, out.device)); });
+  WithErrorsTranslated([&] { Dequantize(in, out, ToStream("Dequantize", stream, out.device)); });
 }
 
 // Memory for outputs where no framework is there to ask for it.
@@ -258,13 +273,17 @@ class Allocator {
   }
 };
 
-// An uninitialised tensor in host (kDLCPU) or CUDA (kDLCUDA) memory.
+// An uninitialised tensor in ordinary memory of `device`: also where an array in pinned or managed
+// memory says that it is.
 ffi::Tensor EmptyExport(ffi::Shape shape, DLDataType dtype, DLDevice device) {
-  if (device.device_type != kDLCPU && device.device_type != kDLCUDA) {
-    TVM_FFI_THROW(ValueError) << "device is of DLPack type " << device.device_type
-                              << "; host and CUDA memory are accepted";
+  for (const int64_t extent : shape) {
+    if (extent >= 0) continue;
+    TVM_FFI_THROW(ValueError) << "empty: shape has the dimension " << extent
+                              << "; dimensions must not be negative";
   }
-  return ffi::Tensor::FromNDAlloc(Allocator(), shape, dtype, device);
+  const Device place = ToDevice("empty: device", device);
+  const auto type = place.type == DeviceType::kCuda ? kDLCUDA : kDLCPU;
+  return ffi::Tensor::FromNDAlloc(Allocator(), shape, dtype, DLDevice{type, place.index});
 }
 
 // {"calls.cutedsl": 1, ..., "misses.disabled": 0, ...}

@@ -115,6 +115,7 @@ def library() -> ctypes.CDLL:
     "function",
     [
         "__tvm_ffi_quantize",
+        "__tvm_ffi_quantize_fused",
         "__tvm_ffi_dequantize",
         "__tvm_ffi_empty",
         "__tvm_ffi_stats",
@@ -130,6 +131,30 @@ def library() -> ctypes.CDLL:
 def test_exports(library: ctypes.CDLL, function: str) -> None:
     """A function that vanishes breaks bindings that cannot be compiled here."""
     assert getattr(library, function)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.zeros((4, 4), np.complex64), "Quantize: input has type .*; float32, float16"),
+        (np.zeros((4, 4), np.float64), "Quantize: input has type float64; float32, float16"),
+    ],
+)
+def test_other_types_are_errors(x: np.ndarray, message: str) -> None:
+    """A type that TVM-FFI has no name for used to end the process."""
+    module = tvm_ffi.load_module(_LIBRARY.absolute())
+    with pytest.raises(ValueError, match=message):
+        module.quantize(x, None, None, None, None, None, None, "e4m3", False, None)
+
+
+def test_empty() -> None:
+    """Memory for arrays in pinned memory is ordinary, and a negative size is not a huge one."""
+    module = tvm_ffi.load_module(_LIBRARY.absolute())
+    cuda_host = tvm_ffi.device(tvm_ffi.DLDeviceType.kDLCUDAHost, 0)
+    tensor = module.empty(tvm_ffi.Shape((2, 3)), tvm_ffi.dtype("float32"), cuda_host)
+    assert (tuple(tensor.shape), tensor.device.type) == ((2, 3), "cpu")
+    with pytest.raises(ValueError, match="empty: shape has the dimension -2"):
+        module.empty(tvm_ffi.Shape((-2, 3)), tvm_ffi.dtype("float32"), cuda_host)
 
 
 @pytest.mark.parametrize(
