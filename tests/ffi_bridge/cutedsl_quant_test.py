@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 import types
@@ -193,25 +194,25 @@ def test_reads_what_is_read_only() -> None:
     np.testing.assert_array_equal(_codes(q.rowwise_data), _codes(expected.rowwise_data))
 
 
+class DlpackArray:
+    """Nothing but the protocol."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+        self.shape = array.shape
+
+    def __dlpack__(self, **options: object) -> object:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+
 def test_other_dlpack_arrays_get_tensors_of_tvm_ffi() -> None:
     """Frameworks that this package does not know."""
-
-    class Array:
-        """Nothing but the protocol."""
-
-        def __init__(self, array: np.ndarray) -> None:
-            self._array = array
-            self.shape = array.shape
-
-        def __dlpack__(self, **options: object) -> object:
-            return self._array.__dlpack__(**options)
-
-        def __dlpack_device__(self) -> tuple[int, int]:
-            return self._array.__dlpack_device__()
-
     x = _values((33, 70), "fp16")
     expected = cutedsl_quant.quantize(x)
-    q = cutedsl_quant.quantize(Array(x))
+    q = cutedsl_quant.quantize(DlpackArray(x))
     assert isinstance(q.rowwise_data, tvm_ffi.Tensor)
     assert str(q.rowwise_data.dtype) == "float8_e4m3fn"
     assert str(q.rowwise_scale_inv.dtype) == "float8_e8m0fnu"
@@ -249,13 +250,47 @@ _REFUSALS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "float64": (
         lambda: cutedsl_quant.quantize(np.ones((4, 4))),
         ValueError,
-        "input has type float64; float32, float16 and bfloat16",
+        "quantize: x has dtype float64; float32, float16, bfloat16 are accepted",
     ),
-    "integers": (lambda: cutedsl_quant.quantize(np.ones(4, np.int32)), ValueError, "input"),
+    "integers": (
+        lambda: cutedsl_quant.quantize(np.ones(4, np.int32)),
+        ValueError,
+        "x has dtype int32",
+    ),
+    "integers as wide as bfloat16": (
+        lambda: cutedsl_quant.quantize(np.ones(4, np.uint16)),
+        ValueError,
+        "x has dtype uint16",
+    ),
+    "FP8": (
+        lambda: cutedsl_quant.quantize(np.ones(4, ml_dtypes.float8_e4m3fn)),
+        ValueError,
+        "x has dtype float8_e4m3fn",
+    ),
+    "complex numbers": (
+        lambda: cutedsl_quant.quantize(np.ones(4, np.complex64)),
+        ValueError,
+        "x has dtype complex64",
+    ),
+    "complex numbers from another framework": (
+        lambda: cutedsl_quant.quantize(DlpackArray(np.ones(4, np.complex64))),
+        ValueError,
+        "x has dtype unknown",
+    ),
+    "an array of another framework that cannot be read": (
+        lambda: cutedsl_quant.quantize(DlpackArray(_READ_ONLY)),
+        ValueError,
+        "x cannot be read",
+    ),
     "an unknown activation": (
         lambda: cutedsl_quant.quantize(_ones(4, 4), activation="tanh"),
         ValueError,
-        'activation is "tanh"; relu, gelu',
+        "activation is 'tanh'; relu, gelu",
+    ),
+    "a derivative": (
+        lambda: cutedsl_quant.quantize(_ones(4, 4), activation="dgelu", act_input=_ones(4, 4)),
+        ValueError,
+        "activation is 'dgelu'; relu, gelu",
     ),
     "act_input without an activation": (
         lambda: cutedsl_quant.quantize(_ones(4, 4), act_input=_ones(4, 4)),
@@ -285,7 +320,7 @@ _REFUSALS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "objects": (
         lambda: cutedsl_quant.quantize(np.array([None])),
         ValueError,
-        "quantize: x cannot be read",
+        "quantize: x has dtype object",
     ),
     "the other byte order": (
         lambda: cutedsl_quant.quantize(np.ones(4, ">f4")),
@@ -307,6 +342,11 @@ _REFUSALS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         ValueError,
         "amax",
     ),
+    "an amax of another type": (
+        lambda: cutedsl_quant.quantize(_ones(4, 4), amax=np.ones(1, ml_dtypes.bfloat16)),
+        ValueError,
+        "amax has dtype bfloat16; float32 is accepted",
+    ),
     "an amax that cannot be written": (
         lambda: cutedsl_quant.quantize(_ones(4, 4), amax=_READ_ONLY),
         ValueError,
@@ -318,6 +358,32 @@ _REFUSALS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         ),
         ValueError,
         "rowwise_data has shape",
+    ),
+    "an output of another FP8 type": (
+        lambda: cutedsl_quant.quantize(
+            _ones(4, 32),
+            out=dataclasses.replace(
+                cutedsl_quant.quantize(_ones(4, 32), fp8_dtype="e5m2"), fp8_dtype="e4m3"
+            ),
+        ),
+        ValueError,
+        "out.rowwise_data has dtype float8_e5m2; float8_e4m3fn, uint8 are accepted",
+    ),
+    "FP8 data of another type": (
+        lambda: cutedsl_quant.dequantize(
+            dataclasses.replace(
+                cutedsl_quant.quantize(_ones(4, 32), fp8_dtype="e5m2"), fp8_dtype="e4m3"
+            )
+        ),
+        ValueError,
+        "q.rowwise_data has dtype float8_e5m2; float8_e4m3fn, uint8 are accepted",
+    ),
+    "data for scales": (
+        lambda: cutedsl_quant.dequantize(
+            cutedsl_quant.Quantized(*[np.ones((4, 32), ml_dtypes.float8_e4m3fn)] * 2, None, None)
+        ),
+        ValueError,
+        "q.rowwise_scale_inv has dtype float8_e4m3fn",
     ),
     "nothing to dequantize": (
         lambda: cutedsl_quant.dequantize(cutedsl_quant.Quantized(None, None, None, None)),
@@ -370,10 +436,26 @@ def test_modes() -> None:
         assert cutedsl_quant.backend_mode() == mode
 
 
-@pytest.mark.usefixtures("restored_mode")
-def test_enable_jit_registers_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The factory passes on the configuration and the plain function, and only now imports
-    CuTeDSL."""
+Compile = Callable[[QuantizeConfig, int], tvm_ffi.Function]
+
+
+def _use_compiler(monkeypatch: pytest.MonkeyPatch, compile_function: Compile) -> None:
+    """Puts another in CuTeDSL's place."""
+    compiler = types.ModuleType("cutedsl.compiler")
+    compiler.compile_function = compile_function
+    monkeypatch.setitem(sys.modules, "cutedsl.compiler", compiler)
+    monkeypatch.setattr("cutedsl.compiler", compiler, raising=False)
+
+
+_FACTORY = "cutedsl_quant.compile_kernel"
+_CONFIG = QuantizeConfig(dtype="bf16", fp8_dtype="fp8_e4m3fn", rowwise=True)
+
+
+def test_the_compiler_is_there_where_the_environment_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A variable that says to compile, and nobody who does: the factory is there from the import
+    on, passes on the configuration, and gives back the plain function."""
     made = tvm_ffi.convert(lambda *args: None)
     asked = []
 
@@ -381,19 +463,39 @@ def test_enable_jit_registers_the_compiler(monkeypatch: pytest.MonkeyPatch) -> N
         asked.append((config, capability))
         return made
 
-    compiler = types.ModuleType("cutedsl.compiler")
-    compiler.compile_function = compile_function
-    monkeypatch.setitem(sys.modules, "cutedsl.compiler", compiler)
-    monkeypatch.setattr("cutedsl.compiler", compiler, raising=False)
+    _use_compiler(monkeypatch, compile_function)
+    assert tvm_ffi.get_global_func(_FACTORY)(_CONFIG.name, 90).same_as(made)
+    assert asked == [(_CONFIG, 90)]
+
+
+def test_an_interrupted_compilation_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """KeyboardInterrupt has no text, which would leave an empty line in recent_errors."""
+
+    def compile_function(config: QuantizeConfig, capability: int) -> tvm_ffi.Function:
+        raise KeyboardInterrupt
+
+    _use_compiler(monkeypatch, compile_function)
+    with pytest.raises(RuntimeError, match="interrupted"):
+        tvm_ffi.get_global_func(_FACTORY)(_CONFIG.name, 90)
+
+
+def test_another_compiler_is_left_in_place() -> None:
+    """A process that brought its own before the import keeps it."""
+    code = f"""
+import tvm_ffi
+tvm_ffi.register_global_func({_FACTORY!r}, lambda name, capability: 'mine')
+import cutedsl_quant
+assert tvm_ffi.get_global_func({_FACTORY!r})('', 90) == 'mine'
+"""
+    _run_python(code)
+
+
+@pytest.mark.usefixtures("restored_mode")
+def test_enable_jit_sets_the_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A switch that switches nothing."""
+    _use_compiler(monkeypatch, lambda config, capability: None)
     cutedsl_quant.enable_jit()
-    try:
-        assert cutedsl_quant.backend_mode() == "jit"
-        config = QuantizeConfig(dtype="bf16", fp8_dtype="fp8_e4m3fn", rowwise=True)
-        factory = tvm_ffi.get_global_func("cutedsl_quant.compile_kernel")
-        assert factory(config.name, 90).same_as(made)
-        assert asked == [(config, 90)]
-    finally:
-        tvm_ffi.remove_global_func("cutedsl_quant.compile_kernel")
+    assert cutedsl_quant.backend_mode() == "jit"
 
 
 @pytest.mark.usefixtures("restored_mode")
@@ -407,9 +509,25 @@ def test_enable_jit_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cutedsl_quant.backend_mode() == mode
 
 
+def _run_python(code: str, **environment: str) -> None:
+    subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path)} | environment,
+    )
+
+
 def test_importing_the_face_does_not_import_the_compiler() -> None:
     """CuTeDSL takes most of a second to import, and need not be installed."""
-    code = (
+    _run_python(
         "import cutedsl_quant, sys; sys.exit('cutlass' in sys.modules or 'cutedsl' in sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
+
+
+def test_calls_let_go_of_the_interpreter() -> None:
+    """A call that waits for another thread's compilation with the GIL held waits for ever."""
+    _run_python(
+        "from cutedsl_quant._library import library\n"
+        "assert library.quantize.release_gil and library.quantize_fused.release_gil",
+        TVM_FFI_RELEASE_GIL_BY_DEFAULT="0",
+    )

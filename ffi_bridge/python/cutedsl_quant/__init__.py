@@ -19,7 +19,9 @@ from cutedsl_quant._backend import (
     stats,
 )
 from cutedsl_quant._cast import Quantized, dequantize, quantize
-from cutedsl_quant._jit import enable_jit
+from cutedsl_quant._jit import enable_jit, register_factory
+
+register_factory()
 
 __all__ = [
     "Quantized",

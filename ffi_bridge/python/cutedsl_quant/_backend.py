@@ -27,7 +27,8 @@ class Package(TypedDict):
 
 
 def set_backend_mode(mode: BackendMode) -> None:
-    """Sets what may serve CUDA arrays; also forgets failed compilations.
+    """Sets what may serve CUDA arrays; also forgets failures: kernels that did not compile and
+    packages that could not be used are tried again.
 
     "off": CUDA kernels only. "packaged": packaged CuTeDSL kernels where there are any. "jit": and
     others are compiled on first use (see enable_jit). Until it is called, the environment variable
@@ -70,5 +71,6 @@ def packages() -> list[Package]:
 
 
 def recent_errors() -> list[str]:
-    """Why kernels could not be compiled or launched (at most 32 messages, the latest last)."""
+    """Why kernels could not be compiled or launched, and packages not used (at most 32 messages,
+    the latest last)."""
     return [str(message) for message in library.recent_errors()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from cutedsl_quant._frameworks import Framework, framework_of
 from cutedsl_quant._library import library
@@ -12,8 +12,11 @@ from cutedsl_quant._library import library
 Fp8 = Literal["e4m3", "e5m2"]
 Activation = Literal["relu", "gelu", "silu", "qgelu", "srelu"]
 
+_ACTIVATIONS = get_args(Activation)
 _FP8_TYPES = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
 _WIDE_TYPES = ("float32", "float16", "bfloat16")
+_SCALE_TYPES = ("float8_e8m0fnu", "uint8")
+_FLOAT_TYPES = ("float32",)
 _BLOCK = 32
 
 
@@ -66,36 +69,42 @@ def quantize(
         plain casts: not together with activation or dbias.
     out: write here instead of into new arrays; then `rowwise`, `columnwise`, `fp8_dtype` and
         `swizzled` are `out`'s, and the scale arrays may be larger as in cutedsl_quant/quantize.h.
+        Bytes (uint8) are accepted in place of FP8 and E8M0.
     stream: cudaStream_t as an integer; by default torch's current stream, or the default stream.
+        Another one must be ordered after torch's current stream, which new arrays are made on.
 
     The arrays of the result are numpy's (types of ml_dtypes) for numpy, torch's for torch, and
     TVM-FFI tensors for others. ValueError or TypeError for bad arguments, RuntimeError if CUDA
     fails.
     """
     framework = framework_of("quantize", "x", x)
+    source = _read("quantize", "x", x, _WIDE_TYPES)
+    if activation is not None and activation not in _ACTIVATIONS:
+        raise ValueError(
+            f"quantize: activation is {activation!r}; {', '.join(_ACTIVATIONS)} are accepted"
+        )
     if out is None:
         out = _allocate(framework, x, rowwise, columnwise, fp8_dtype, swizzled)
+    data_types = _data_types("quantize", out.fp8_dtype)
     outputs = [
-        _write("quantize", "out.rowwise_data", out.rowwise_data),
-        _write("quantize", "out.rowwise_scale_inv", out.rowwise_scale_inv),
-        _write("quantize", "out.columnwise_data", out.columnwise_data),
-        _write("quantize", "out.columnwise_scale_inv", out.columnwise_scale_inv),
-        _write("quantize", "amax", amax),
+        _write("quantize", "out.rowwise_data", out.rowwise_data, data_types),
+        _write("quantize", "out.rowwise_scale_inv", out.rowwise_scale_inv, _SCALE_TYPES),
+        _write("quantize", "out.columnwise_data", out.columnwise_data, data_types),
+        _write("quantize", "out.columnwise_scale_inv", out.columnwise_scale_inv, _SCALE_TYPES),
+        _write("quantize", "amax", amax, _FLOAT_TYPES),
     ]
     options = (out.fp8_dtype, out.swizzled, framework.stream(x) if stream is None else stream)
     if activation is None and act_input is None and dbias is None:
-        library.quantize(
-            _read("quantize", "x", x), *outputs, _read("quantize", "noop", noop), *options
-        )
+        library.quantize(source, *outputs, _read("quantize", "noop", noop, _FLOAT_TYPES), *options)
         return out
     if noop is not None:
         raise ValueError("quantize: noop is given with activation or dbias; plain casts accept it")
     inputs = (
-        _read("quantize", "x", x),
-        _read("quantize", "act_input", act_input),
+        source,
+        _read("quantize", "act_input", act_input, _WIDE_TYPES),
         activation if act_input is None or activation is None else "d" + activation,
     )
-    outputs.append(_write("quantize", "dbias", dbias))
+    outputs.append(_write("quantize", "dbias", dbias, _WIDE_TYPES))
     shape = tuple(library.quantize_fused(*inputs, *outputs, None, *options))
     if math.prod(shape) and dbias is not None:
         workspace = framework.empty(shape, "float32", x)
@@ -120,53 +129,70 @@ def dequantize(
     if data is None:
         raise ValueError("dequantize: q has neither rowwise nor columnwise data")
     framework = framework_of("dequantize", "q's data", data)
+    data_types = _data_types("dequantize", q.fp8_dtype)
+    if q.rowwise_data is not None:
+        direction, scales = "rowwise", q.rowwise_scale_inv
+    else:
+        direction, scales = "columnwise", q.columnwise_scale_inv
+    given = [
+        _read("dequantize", f"q.{direction}_data", data, data_types),
+        _read("dequantize", f"q.{direction}_scale_inv", scales, _SCALE_TYPES),
+    ]
+    absent = [None, None]
     output = framework.empty(tuple(data.shape), dtype, data)
-    rowwise = [
-        _read("dequantize", "q.rowwise_data", q.rowwise_data),
-        _read("dequantize", "q.rowwise_scale_inv", q.rowwise_scale_inv),
-    ]
-    columnwise = [
-        _read("dequantize", "q.columnwise_data", q.columnwise_data),
-        _read("dequantize", "q.columnwise_scale_inv", q.columnwise_scale_inv),
-    ]
     library.dequantize(
-        *(rowwise if q.rowwise_data is not None else (None, None)),
-        *(columnwise if q.rowwise_data is None else (None, None)),
+        *(given + absent if direction == "rowwise" else absent + given),
         q.fp8_dtype,
         q.swizzled,
-        _write("dequantize", "output", output),
+        _write("dequantize", "output", output, _WIDE_TYPES),
         framework.stream(data) if stream is None else stream,
     )
     return output
 
 
-def _read(function: str, name: str, array: Any | None) -> Any | None:
+def _read(function: str, name: str, array: Any | None, accepted: tuple[str, ...]) -> Any | None:
     if array is None:
         return None
     framework = framework_of(function, name, array)
     try:
+        _check_type(function, name, framework.dtype(array), accepted)
         return framework.read(array)
     except BufferError as error:
         raise ValueError(f"{function}: {name} cannot be read: {error}") from error
 
 
-def _write(function: str, name: str, array: Any | None) -> Any | None:
+def _write(function: str, name: str, array: Any | None, accepted: tuple[str, ...]) -> Any | None:
     if array is None:
         return None
     framework = framework_of(function, name, array)
     try:
+        _check_type(function, name, framework.dtype(array), accepted)
         return framework.write(array)
     except BufferError as error:
         raise ValueError(f"{function}: {name} cannot be written: {error}") from error
 
 
+# Here, since the library sees unsigned integers in place of the types that few frameworks export.
+def _check_type(function: str, name: str, dtype: str, accepted: tuple[str, ...]) -> None:
+    if dtype not in accepted:
+        raise ValueError(
+            f"{function}: {name} has dtype {dtype}; {', '.join(accepted)} "
+            f"{'is' if len(accepted) == 1 else 'are'} accepted"
+        )
+
+
+def _data_types(function: str, fp8_dtype: Fp8) -> tuple[str, ...]:
+    if fp8_dtype not in _FP8_TYPES:
+        raise ValueError(
+            f"{function}: fp8_dtype is {fp8_dtype!r}; {', '.join(_FP8_TYPES)} are accepted"
+        )
+    return (_FP8_TYPES[fp8_dtype], "uint8")
+
+
 def _allocate(
     framework: Framework, x: Any, rowwise: bool, columnwise: bool, fp8_dtype: Fp8, swizzled: bool
 ) -> Quantized:
-    if fp8_dtype not in _FP8_TYPES:
-        raise ValueError(
-            f"quantize: fp8_dtype is {fp8_dtype!r}; {', '.join(_FP8_TYPES)} are accepted"
-        )
+    data_type, _ = _data_types("quantize", fp8_dtype)
     shape = tuple(x.shape)
     rows, columns = math.prod(shape[:-1]), shape[-1] if shape else 1
     rowwise_scales = (rows, _blocks(columns))
@@ -176,7 +202,7 @@ def _allocate(
         columnwise_scales = (_round_up(_blocks(rows), 4), _round_up(columns, 128))
 
     def data(present: bool) -> Any | None:
-        return framework.empty(shape, _FP8_TYPES[fp8_dtype], x) if present else None
+        return framework.empty(shape, data_type, x) if present else None
 
     def scales(present: bool, scale_shape: tuple[int, int]) -> Any | None:
         return framework.empty(scale_shape, "float8_e8m0fnu", x) if present else None

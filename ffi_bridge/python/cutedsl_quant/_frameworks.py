@@ -13,6 +13,9 @@ from cutedsl_quant._library import library
 
 
 class Framework(Protocol):
+    def dtype(self, array: Any) -> str:
+        """The name of its type, as numpy and ml_dtypes have it."""
+
     def read(self, array: Any) -> Any:
         """`array` as TVM-FFI takes it: the same memory, with unsigned integers for other types.
 
@@ -44,6 +47,9 @@ _NUMPY_TYPES = {
     "float8_e8m0fnu": np.dtype(ml_dtypes.float8_e8m0fnu),
 }
 
+# Their names, which numpy itself is slow to make.
+_NUMPY_NAMES = {dtype: name for name, dtype in _NUMPY_TYPES.items()}
+
 # Types of ml_dtypes, which numpy's DLPack does not export.
 _AS_INTEGER = {
     _NUMPY_TYPES["bfloat16"]: np.uint16,
@@ -54,6 +60,9 @@ _AS_INTEGER = {
 
 
 class _Numpy:
+    def dtype(self, array: np.ndarray) -> str:
+        return _NUMPY_NAMES.get(array.dtype) or array.dtype.name
+
     def read(self, array: np.ndarray) -> tvm_ffi.Tensor:
         # Only DLPack 1.0 and later can say that an array is read-only.
         exported = self._view(array)
@@ -80,6 +89,9 @@ class _Numpy:
 
 
 class _Torch:
+    def dtype(self, array: Any) -> str:
+        return str(array.dtype).removeprefix("torch.")
+
     def read(self, array: Any) -> Any:
         torch = sys.modules["torch"]
         array = array.detach()
@@ -105,6 +117,13 @@ class _Torch:
 
 class _Dlpack:
     """Everything else; what is returned are TVM-FFI tensors, which speak DLPack too."""
+
+    def dtype(self, array: Any) -> str:
+        tensor = self.read(array)
+        try:
+            return str(tensor.dtype)
+        except ValueError as error:  # TVM-FFI has no name for it
+            return f"unknown ({error})"
 
     def read(self, array: Any) -> tvm_ffi.Tensor:
         return array if isinstance(array, tvm_ffi.Tensor) else tvm_ffi.from_dlpack(array)

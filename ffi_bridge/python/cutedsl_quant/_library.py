@@ -23,6 +23,7 @@ def _load() -> tvm_ffi.Module:
     module = tvm_ffi.load_module(_find())
     # A call may wait for a kernel that another thread compiles in Python: never with the GIL held.
     module.quantize.release_gil = True
+    module.quantize_fused.release_gil = True
     return module
 
 
