@@ -1,5 +1,6 @@
-// Conversions between fp32 and the narrower floating-point formats, on the host and in plain
-// integer arithmetic, so that they owe nothing to what they are compared with.
+// Conversions between fp32 and the narrower floating-point formats, on the host, from integer
+// arithmetic and exact products, so that they owe nothing to what they are compared with. They need
+// the default floating-point environment.
 #ifndef CUTEDSL_QUANT_COMMON_REFERENCE_FLOAT_FORMATS_H_
 #define CUTEDSL_QUANT_COMMON_REFERENCE_FLOAT_FORMATS_H_
 

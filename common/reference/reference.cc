@@ -1,6 +1,7 @@
 #include "common/reference/reference.h"
 
 #include <algorithm>
+#include <cfenv>
 #include <cstring>
 
 #include "common/activations.h"
@@ -12,6 +13,22 @@ namespace reference {
 namespace {
 
 using numerics::kBlockSize;
+
+// Round to nearest, with subnormals, while it lives: a caller's thread may round otherwise or flush
+// them to zero.
+class DefaultFloatEnvironment {
+ public:
+  DefaultFloatEnvironment() {
+    std::fegetenv(&callers_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~DefaultFloatEnvironment() { std::fesetenv(&callers_); }
+  DefaultFloatEnvironment(const DefaultFloatEnvironment&) = delete;
+  DefaultFloatEnvironment& operator=(const DefaultFloatEnvironment&) = delete;
+
+ private:
+  std::fenv_t callers_;
+};
 
 struct Float32 {
   using Storage = float;
@@ -284,6 +301,7 @@ void QuantizeTiles(const QuantizeConfig& config, const KernelArgs& args) {
 }  // namespace
 
 void Quantize(const QuantizeConfig& config, const KernelArgs& args) {
+  const DefaultFloatEnvironment environment;
   if (config.IsCast() && args.noop != nullptr && *args.noop == 1.0f) return;
   if (config.swizzled) {
     if (config.rowwise) ZeroSwizzledPadding(args.rowwise_scale_inv);
@@ -295,11 +313,13 @@ void Quantize(const QuantizeConfig& config, const KernelArgs& args) {
 }
 
 void ReduceDbias(const float* workspace, int64_t rows, int64_t cols, void* dbias, DType dtype) {
+  const DefaultFloatEnvironment environment;
   WithType(dtype,
            [&](auto output) { ReduceColumns<decltype(output)>(workspace, rows, cols, dbias); });
 }
 
 void Dequantize(const DequantizeArgs& args) {
+  const DefaultFloatEnvironment environment;
   const ScaleLayout layout(args.scale_inv, args.colwise, args.swizzled, args.rows, args.cols);
   WithTypes(args.dtype, args.fp8_dtype, [&](auto type, auto fp8) {
     using Output = decltype(type);

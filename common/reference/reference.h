@@ -1,5 +1,5 @@
 // The CPU reference: serves host tensors, and is what the other backends are compared with. Plain
-// and synchronous.
+// and synchronous. Results do not depend on the calling thread's floating-point environment.
 #ifndef CUTEDSL_QUANT_COMMON_REFERENCE_REFERENCE_H_
 #define CUTEDSL_QUANT_COMMON_REFERENCE_REFERENCE_H_
 

@@ -5,7 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
+#include <cfenv>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -539,6 +544,69 @@ TEST(ReferenceTest, DequantizesEveryFormat) {
         }
       }
     }
+  }
+}
+
+// A thread that rounds upward and, where that can be said, takes subnormals for zeros.
+class UnusualFloatEnvironment {
+ public:
+  UnusualFloatEnvironment() {
+    std::fegetenv(&before_);
+    std::fesetround(FE_UPWARD);
+#if defined(__x86_64__)
+    _mm_setcsr(_mm_getcsr() | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
+#endif
+  }
+  ~UnusualFloatEnvironment() { std::fesetenv(&before_); }
+
+  static bool Holds() {
+#if defined(__x86_64__)
+    if (!(_mm_getcsr() & _MM_FLUSH_ZERO_ON) || !(_mm_getcsr() & _MM_DENORMALS_ZERO_ON))
+      return false;
+#endif
+    return std::fegetround() == FE_UPWARD;
+  }
+
+ private:
+  std::fenv_t before_;
+};
+
+// What a cast, its way back and its column sums write for 64 x 64 elements.
+std::vector<std::vector<uint8_t>> ResultsOf(const std::vector<uint8_t>& bytes, DType dtype) {
+  QuantizeConfig config;
+  config.dtype = dtype;
+  config.rowwise = config.colwise = true;
+  HostOutput output(config, {64, 64}, false);
+  GuardedBytes dbias(64 * ElementBytes(dtype)), workspace(64 * sizeof(float)),
+      back(64 * 64 * ElementBytes(dtype));
+  std::vector<uint8_t> elements = bytes;
+  Tensor partial_sums = HostTensor(workspace.data(), DType::kFloat32, {1, 64});
+  QuantizeDbias(HostTensor(elements.data(), dtype, {64, 64}), output.tensor,
+                HostTensor(dbias.data(), dtype, {64}), &partial_sums, nullptr);
+  Dequantize(output.tensor, HostTensor(back.data(), dtype, {64, 64}), nullptr);
+  return {output.rowwise_data.contents(),
+          output.rowwise_scales.contents(),
+          output.colwise_data.contents(),
+          output.colwise_scales.contents(),
+          dbias.contents(),
+          workspace.contents(),
+          back.contents()};
+}
+
+// Catches results that depend on what the calling thread, or a library in its process, has set.
+TEST(ReferenceTest, CallersFloatEnvironmentChangesNothing) {
+  for (DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+    const std::vector<uint8_t> bytes = RandomElements(64 * 64, dtype, 17);
+    const auto expected = ResultsOf(bytes, dtype);
+    std::vector<std::vector<uint8_t>> actual;
+    bool kept;
+    {
+      const UnusualFloatEnvironment environment;
+      actual = ResultsOf(bytes, dtype);
+      kept = UnusualFloatEnvironment::Holds();
+    }
+    EXPECT_EQ(actual, expected) << DTypeName(dtype);
+    EXPECT_TRUE(kept) << "the caller's is restored";
   }
 }
 
