@@ -14,12 +14,12 @@ void Activate(const char* function, Activation activation, NVTETensor input, NVT
   }
 }
 
-void Derive(const char* function, Activation derivative, NVTETensor grad, NVTETensor input,
+void Derive(const char* function, Activation derivative, NVTETensor grad, NVTETensor act_input,
             NVTETensor output, cudaStream_t stream) {
-  const NVTEBasicTensor& act_input = Handle(function, "input", input).views[kNVTERowwiseData];
+  const NVTEBasicTensor& at = Handle(function, "act_input", act_input).views[kNVTERowwiseData];
   if (const auto operands = TranslateOperands(function, "grad", grad, output)) {
     QuantizeDActivationAs(function, derivative, operands->input,
-                          Translate(act_input, operands->input.device), operands->output, stream);
+                          Translate(at, operands->input.device), operands->output, stream);
   }
 }
 
@@ -51,27 +51,27 @@ void nvte_srelu(const NVTETensor input, NVTETensor output, cudaStream_t stream) 
   Activate(__func__, Activation::kSRelu, input, output, stream);
 }
 
-void nvte_dgelu(const NVTETensor grad, const NVTETensor input, NVTETensor output,
+void nvte_dgelu(const NVTETensor grad, const NVTETensor act_input, NVTETensor output,
                 cudaStream_t stream) {
-  Derive(__func__, Activation::kDGelu, grad, input, output, stream);
+  Derive(__func__, Activation::kDGelu, grad, act_input, output, stream);
 }
 
-void nvte_dsilu(const NVTETensor grad, const NVTETensor input, NVTETensor output,
+void nvte_dsilu(const NVTETensor grad, const NVTETensor act_input, NVTETensor output,
                 cudaStream_t stream) {
-  Derive(__func__, Activation::kDSilu, grad, input, output, stream);
+  Derive(__func__, Activation::kDSilu, grad, act_input, output, stream);
 }
 
-void nvte_drelu(const NVTETensor grad, const NVTETensor input, NVTETensor output,
+void nvte_drelu(const NVTETensor grad, const NVTETensor act_input, NVTETensor output,
                 cudaStream_t stream) {
-  Derive(__func__, Activation::kDRelu, grad, input, output, stream);
+  Derive(__func__, Activation::kDRelu, grad, act_input, output, stream);
 }
 
-void nvte_dqgelu(const NVTETensor grad, const NVTETensor input, NVTETensor output,
+void nvte_dqgelu(const NVTETensor grad, const NVTETensor act_input, NVTETensor output,
                  cudaStream_t stream) {
-  Derive(__func__, Activation::kDQGelu, grad, input, output, stream);
+  Derive(__func__, Activation::kDQGelu, grad, act_input, output, stream);
 }
 
-void nvte_dsrelu(const NVTETensor grad, const NVTETensor input, NVTETensor output,
+void nvte_dsrelu(const NVTETensor grad, const NVTETensor act_input, NVTETensor output,
                  cudaStream_t stream) {
-  Derive(__func__, Activation::kDSRelu, grad, input, output, stream);
+  Derive(__func__, Activation::kDSRelu, grad, act_input, output, stream);
 }

@@ -111,38 +111,35 @@ void nvte_quantize_dbias(const NVTETensor input, NVTETensor output, NVTETensor d
                       });
 }
 
-void nvte_quantize_dbias_dgelu(const NVTETensor input, const NVTETensor act_input,
-                               NVTETensor output, NVTETensor dbias, NVTETensor workspace,
-                               cudaStream_t stream) {
-  nvte::CastDbiasDActivation(__func__, Activation::kDGelu, input, act_input, output, dbias,
+void nvte_quantize_dbias_dgelu(const NVTETensor grad, const NVTETensor act_input, NVTETensor output,
+                               NVTETensor dbias, NVTETensor workspace, cudaStream_t stream) {
+  nvte::CastDbiasDActivation(__func__, Activation::kDGelu, grad, act_input, output, dbias,
                              workspace, stream);
 }
 
-void nvte_quantize_dbias_dsilu(const NVTETensor input, const NVTETensor act_input,
-                               NVTETensor output, NVTETensor dbias, NVTETensor workspace,
-                               cudaStream_t stream) {
-  nvte::CastDbiasDActivation(__func__, Activation::kDSilu, input, act_input, output, dbias,
+void nvte_quantize_dbias_dsilu(const NVTETensor grad, const NVTETensor act_input, NVTETensor output,
+                               NVTETensor dbias, NVTETensor workspace, cudaStream_t stream) {
+  nvte::CastDbiasDActivation(__func__, Activation::kDSilu, grad, act_input, output, dbias,
                              workspace, stream);
 }
 
-void nvte_quantize_dbias_drelu(const NVTETensor input, const NVTETensor act_input,
-                               NVTETensor output, NVTETensor dbias, NVTETensor workspace,
-                               cudaStream_t stream) {
-  nvte::CastDbiasDActivation(__func__, Activation::kDRelu, input, act_input, output, dbias,
+void nvte_quantize_dbias_drelu(const NVTETensor grad, const NVTETensor act_input, NVTETensor output,
+                               NVTETensor dbias, NVTETensor workspace, cudaStream_t stream) {
+  nvte::CastDbiasDActivation(__func__, Activation::kDRelu, grad, act_input, output, dbias,
                              workspace, stream);
 }
 
-void nvte_quantize_dbias_dqgelu(const NVTETensor input, const NVTETensor act_input,
+void nvte_quantize_dbias_dqgelu(const NVTETensor grad, const NVTETensor act_input,
                                 NVTETensor output, NVTETensor dbias, NVTETensor workspace,
                                 cudaStream_t stream) {
-  nvte::CastDbiasDActivation(__func__, Activation::kDQGelu, input, act_input, output, dbias,
+  nvte::CastDbiasDActivation(__func__, Activation::kDQGelu, grad, act_input, output, dbias,
                              workspace, stream);
 }
 
-void nvte_quantize_dbias_dsrelu(const NVTETensor input, const NVTETensor act_input,
+void nvte_quantize_dbias_dsrelu(const NVTETensor grad, const NVTETensor act_input,
                                 NVTETensor output, NVTETensor dbias, NVTETensor workspace,
                                 cudaStream_t stream) {
-  nvte::CastDbiasDActivation(__func__, Activation::kDSRelu, input, act_input, output, dbias,
+  nvte::CastDbiasDActivation(__func__, Activation::kDSRelu, grad, act_input, output, dbias,
                              workspace, stream);
 }
 

@@ -22,7 +22,7 @@ const NVTEBasicTensor* FindData(const TensorHandle& input, const TensorHandle& o
 
 const void* FirstScales(const TensorHandle& handle) {
   for (const NVTETensorParam param : kScales) {
-    if (const void* const data = handle.views[param].data_ptr) return data;
+    if (!IsEmpty(handle.views[param])) return handle.views[param].data_ptr;
   }
   return nullptr;
 }
@@ -35,9 +35,10 @@ QuantizedTensor TranslateScales(const TensorHandle& handle, Device device) {
   return tensor;
 }
 
-// As large as the scales of both tensors say, if they are of one size.
+// As large as the scales of both tensors say, if those asked for are of one size.
 Tensor WithPadding(const Tensor& data, const TensorHandle& input, const TensorHandle& output) {
   for (const NVTETensorParam param : kScales) {
+    if (output.views[param].data_ptr == nullptr) continue;
     const int64_t size = Translate(output.views[param], Device()).size();
     if (size != Translate(input.views[param], Device()).size()) return data;
   }

@@ -16,7 +16,8 @@ static_assert(kMaxDims == sizeof(NVTEShape::data) / sizeof(size_t), "so have the
 void Fill(const NVTEBasicTensor& view, Device device, Tensor* tensor) {
   tensor->data = view.data_ptr;
   tensor->dtype = static_cast<DType>(view.dtype);
-  tensor->device = device;
+  // A GPU reads pinned memory too; the CPU must not be sent to a device's.
+  tensor->device = device.type == DeviceType::kCpu ? DeviceOf(view.data_ptr) : device;
   tensor->ndim = static_cast<int>(view.shape.ndim);
   for (int i = 0; i < tensor->ndim; ++i) {
     tensor->shape[i] = static_cast<int64_t>(view.shape.data[i]);
@@ -30,6 +31,7 @@ bool MeansNoGpu(cudaError_t status) {
 }
 
 Device DeviceOf(const void* pointer) {
+  if (pointer == nullptr) return {};
   cudaPointerAttributes attributes;
   const cudaError_t status = cudaPointerGetAttributes(&attributes, pointer);
   if (MeansNoGpu(status)) return {};
@@ -89,7 +91,9 @@ std::optional<Operands> TranslateOperands(const char* function, const char* inpu
   const NVTEBasicTensor& from = Handle(function, input_name, input).views[kNVTERowwiseData];
   const TensorHandle& to = Handle(function, "output", output);
   std::optional<Operands> operands;
-  if (!IsEmpty(from)) operands.emplace(function, from, to, DeviceOf(from.data_ptr));
+  if (!IsEmpty(from) || !IsEmpty(to.main())) {
+    operands.emplace(function, from, to, DeviceOf(from.data_ptr));
+  }
   return operands;
 }
 

@@ -15,13 +15,15 @@ namespace nvte {
 // Whether a call of the CUDA runtime failed because there is nothing to run on.
 bool MeansNoGpu(cudaError_t status);
 
-// Where memory lies, which TransformerEngine's tensors do not say. Without a CUDA device: the host.
+// Where memory lies, which TransformerEngine's tensors do not say. Without a CUDA device, and for
+// null: the host.
 Device DeviceOf(const void* pointer);
 
 // Whether a tensor has no elements. Then it may have no pointers at all, and there is nothing to
 // translate.
 bool IsEmpty(const NVTEBasicTensor& view);
 
+// `device` is where the call's tensors must be.
 Tensor Translate(const NVTEBasicTensor& view, Device device);
 
 // Leaves `tensor` as it is, not given, if `view` is not allocated. In place, like Operands: a
@@ -46,8 +48,8 @@ struct Operands {
   QuantizedTensor output;
 };
 
-// None if the input is empty. Throws InvalidArgument for null handles and what CheckIsMxfp8 throws;
-// `input_name` is the input's name in messages.
+// None if input and output are empty. Throws InvalidArgument for null handles and what CheckIsMxfp8
+// throws; `input_name` is the input's name in messages.
 std::optional<Operands> TranslateOperands(const char* function, const char* input_name,
                                           NVTETensor input, NVTETensor output);
 

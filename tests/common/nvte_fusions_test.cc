@@ -237,7 +237,8 @@ TEST(NvteFusionsTest, Errors) {
       {[&] { nvte_relu(in.data(), in.data(), nullptr); },
        {"nvte_relu: output", "scaling mode 0", "NVTE_MXFP8_1D_SCALING"}},
       {[&] { nvte_dgelu(nullptr, in.data(), out.data(), nullptr); }, {"nvte_dgelu: grad", "null"}},
-      {[&] { nvte_dsilu(in.data(), nullptr, out.data(), nullptr); }, {"nvte_dsilu: input", "null"}},
+      {[&] { nvte_dsilu(in.data(), nullptr, out.data(), nullptr); },
+       {"nvte_dsilu: act_input", "null"}},
       {[&] { nvte_drelu(in.data(), nothing.data(), out.data(), nullptr); },
        {"nvte_drelu: act_input"}},
       {[&] {

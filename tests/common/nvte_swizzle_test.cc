@@ -112,7 +112,8 @@ TEST(NvteSwizzleTest, UnswizzlesPaddingToo) {
       HostOutput tiles(swizzled, whole, false);
       SwizzleScales(larger.tensor, tiles.tensor, nullptr);
 
-      HostOutput smaller(swizzled, shape, false);
+      // With both directions there, whichever are asked for.
+      HostOutput smaller(Directions(true, true, true), shape, false);
       std::copy_n(tiles.rowwise_scales.data(), tiles.rowwise_scales.contents().size(),
                   smaller.rowwise_scales.data());
       std::copy_n(tiles.colwise_scales.data(), tiles.colwise_scales.contents().size(),
@@ -133,6 +134,16 @@ TEST(NvteSwizzleTest, EmptyTensorsNeedNoMemory) {
   swizzled.set_with_gemm_swizzled_scales(true);
   EXPECT_NO_THROW(nvte_swizzle_scaling_factors(compact.data(), swizzled.data(), nullptr));
   EXPECT_NO_THROW(nvte_unswizzle_scaling_factors(swizzled.data(), compact.data(), nullptr));
+
+  // Pools hand out addresses for nothing, too.
+  char nothing;
+  for (const std::vector<size_t>& shape :
+       {std::vector<size_t>{0, 4}, std::vector<size_t>{128, 0}}) {
+    compact.set_rowwise_scale_inv(&nothing, DType::kFloat8E8M0, shape);
+    swizzled.set_rowwise_scale_inv(&nothing, DType::kFloat8E8M0, shape);
+    EXPECT_NO_THROW(nvte_swizzle_scaling_factors(compact.data(), swizzled.data(), nullptr));
+    EXPECT_NO_THROW(nvte_unswizzle_scaling_factors(swizzled.data(), compact.data(), nullptr));
+  }
 }
 
 // Catches messages that name another function or tensor, and crashes on null.

@@ -362,6 +362,8 @@ TEST(NvteTest, Errors) {
       {[&] { nvte_quantize(input.data(), nullptr, nullptr); }, {"nvte_quantize: output", "null"}},
       {[&] { nvte_quantize(unallocated.data(), no_scales.data(), nullptr); },
        {"nvte_quantize: input", "null"}},
+      {[&] { nvte_quantize(nothing.data(), no_scales.data(), nullptr); },
+       {"nvte_quantize: output.rowwise_data", "(1, 1)", "shape of input", "(0)"}},
       {[&] { nvte_quantize(input.data(), wrong_mode.data(), nullptr); },
        {"nvte_quantize: output", "scaling mode 0", "NVTE_MXFP8_1D_SCALING"}},
       {[&] { nvte_quantize(input.data(), nothing.data(), nullptr); },

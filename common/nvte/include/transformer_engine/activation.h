@@ -17,16 +17,16 @@ void nvte_relu(const NVTETensor input, NVTETensor output, cudaStream_t stream);
 void nvte_qgelu(const NVTETensor input, NVTETensor output, cudaStream_t stream);
 void nvte_srelu(const NVTETensor input, NVTETensor output, cudaStream_t stream);
 
-// Quantize grad * derivative(input), `input` being what the activation was given.
-void nvte_dgelu(const NVTETensor grad, const NVTETensor input, NVTETensor output,
+// Quantize grad * derivative(act_input), `act_input` being what the activation was given.
+void nvte_dgelu(const NVTETensor grad, const NVTETensor act_input, NVTETensor output,
                 cudaStream_t stream);
-void nvte_dsilu(const NVTETensor grad, const NVTETensor input, NVTETensor output,
+void nvte_dsilu(const NVTETensor grad, const NVTETensor act_input, NVTETensor output,
                 cudaStream_t stream);
-void nvte_drelu(const NVTETensor grad, const NVTETensor input, NVTETensor output,
+void nvte_drelu(const NVTETensor grad, const NVTETensor act_input, NVTETensor output,
                 cudaStream_t stream);
-void nvte_dqgelu(const NVTETensor grad, const NVTETensor input, NVTETensor output,
+void nvte_dqgelu(const NVTETensor grad, const NVTETensor act_input, NVTETensor output,
                  cudaStream_t stream);
-void nvte_dsrelu(const NVTETensor grad, const NVTETensor input, NVTETensor output,
+void nvte_dsrelu(const NVTETensor grad, const NVTETensor act_input, NVTETensor output,
                  cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -25,8 +25,8 @@ void nvte_quantize_noop(const NVTETensor input, NVTETensor output, NVTETensor no
 void nvte_quantize_v2(const NVTETensor input, NVTETensor output,
                       const NVTEQuantizationConfig quant_config, cudaStream_t stream);
 
-// The same for each of `num_tensors` pairs of tensors. The message of an exception ends with the
-// number of the pair that it is about; the pairs before it are done.
+// The same for each of `num_tensors` pairs of tensors. The message of an InvalidArgument ends
+// with the number of the pair that it is about; the pairs before it are done.
 void nvte_multi_tensor_quantize(const NVTETensor* inputs, NVTETensor* outputs,
                                 const NVTEQuantizationConfig quant_config, const size_t num_tensors,
                                 cudaStream_t stream);
@@ -37,20 +37,17 @@ void nvte_multi_tensor_quantize(const NVTETensor* inputs, NVTETensor* outputs,
 void nvte_quantize_dbias(const NVTETensor input, NVTETensor output, NVTETensor dbias,
                          NVTETensor workspace, cudaStream_t stream);
 
-// QuantizeDbiasDActivation, in the same two steps. `input` is the gradient.
-void nvte_quantize_dbias_dgelu(const NVTETensor input, const NVTETensor act_input,
-                               NVTETensor output, NVTETensor dbias, NVTETensor workspace,
-                               cudaStream_t stream);
-void nvte_quantize_dbias_dsilu(const NVTETensor input, const NVTETensor act_input,
-                               NVTETensor output, NVTETensor dbias, NVTETensor workspace,
-                               cudaStream_t stream);
-void nvte_quantize_dbias_drelu(const NVTETensor input, const NVTETensor act_input,
-                               NVTETensor output, NVTETensor dbias, NVTETensor workspace,
-                               cudaStream_t stream);
-void nvte_quantize_dbias_dqgelu(const NVTETensor input, const NVTETensor act_input,
+// QuantizeDbiasDActivation, in the same two steps.
+void nvte_quantize_dbias_dgelu(const NVTETensor grad, const NVTETensor act_input, NVTETensor output,
+                               NVTETensor dbias, NVTETensor workspace, cudaStream_t stream);
+void nvte_quantize_dbias_dsilu(const NVTETensor grad, const NVTETensor act_input, NVTETensor output,
+                               NVTETensor dbias, NVTETensor workspace, cudaStream_t stream);
+void nvte_quantize_dbias_drelu(const NVTETensor grad, const NVTETensor act_input, NVTETensor output,
+                               NVTETensor dbias, NVTETensor workspace, cudaStream_t stream);
+void nvte_quantize_dbias_dqgelu(const NVTETensor grad, const NVTETensor act_input,
                                 NVTETensor output, NVTETensor dbias, NVTETensor workspace,
                                 cudaStream_t stream);
-void nvte_quantize_dbias_dsrelu(const NVTETensor input, const NVTETensor act_input,
+void nvte_quantize_dbias_dsrelu(const NVTETensor grad, const NVTETensor act_input,
                                 NVTETensor output, NVTETensor dbias, NVTETensor workspace,
                                 cudaStream_t stream);
 
