@@ -1,5 +1,6 @@
 #include "common/checks.h"
 
+#include <cstring>
 #include <sstream>
 #include <string>
 
@@ -12,7 +13,19 @@ using numerics::ScaleShape;
 
 // ---- What messages are made of.
 
-std::ostream& operator<<(std::ostream& stream, DType dtype) { return stream << DTypeName(dtype); }
+// A name, or the number that has none.
+std::ostream& PrintNamed(std::ostream& stream, const char* name, int value) {
+  stream << name;
+  return std::strcmp(name, "unknown") == 0 ? stream << " (" << value << ")" : stream;
+}
+
+std::ostream& operator<<(std::ostream& stream, DType dtype) {
+  return PrintNamed(stream, DTypeName(dtype), static_cast<int>(dtype));
+}
+
+std::ostream& operator<<(std::ostream& stream, Activation activation) {
+  return PrintNamed(stream, ActivationName(activation), static_cast<int>(activation));
+}
 
 std::ostream& operator<<(std::ostream& stream, Device device) {
   if (device.type == DeviceType::kCpu) return stream << "the host";
@@ -268,12 +281,12 @@ void CheckActivation(const QuantizeRequest& request, QuantizeConfig& config, Ker
   config.with_act = request.act_input == nullptr;
   config.with_dact = !config.with_act;
   if (config.with_act && !IsForward(config.activation)) {
-    Fail(function, "activation is ", ActivationName(config.activation),
+    Fail(function, "activation is ", config.activation,
          "; relu, gelu, silu, qgelu and srelu are accepted");
   }
   if (config.with_act) return;
   if (!IsDerivative(config.activation)) {
-    Fail(function, "derivative is ", ActivationName(config.activation),
+    Fail(function, "derivative is ", config.activation,
          "; drelu, dgelu, dsilu, dqgelu and dsrelu are accepted");
   }
   CheckLike(function, "act_input", *request.act_input, "grad", request.input);

@@ -2,6 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <string>
+
 #include "common/cuda_check.h"
 
 namespace cutedsl_quant {
@@ -11,7 +13,10 @@ DeviceGuard::DeviceGuard(Device device) {
   int current = 0;
   CheckCuda(cudaGetDevice(&current), "cudaGetDevice");
   if (current == device.index) return;
-  CheckCuda(cudaSetDevice(device.index), "cudaSetDevice");
+  const cudaError_t status = cudaSetDevice(device.index);
+  if (status != cudaSuccess) {
+    CheckCuda(status, ("cudaSetDevice(" + std::to_string(device.index) + ")").c_str());
+  }
   restore_ = current;
 }
 

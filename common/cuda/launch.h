@@ -5,6 +5,8 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <limits>
+#include <string>
 
 #include "common/cuda_check.h"
 
@@ -17,7 +19,17 @@ inline void Load(const void* kernel) {
   CheckCuda(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
 }
 
-// Grids are one-dimensional: 2^31 - 1 blocks there are more than any memory holds of our tiles.
+// One-dimensional, as all of them are. Only tensors of more than 2^33 rows of a few elements could
+// need more blocks than CUDA takes; they must not be cut to what fits.
+inline dim3 Grid(int64_t blocks) {
+  constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
+  if (blocks > kMaxBlocks) {
+    throw CudaError("a grid has at most " + std::to_string(kMaxBlocks) +
+                    " blocks; the tensor needs " + std::to_string(blocks));
+  }
+  return dim3(static_cast<unsigned>(blocks));
+}
+
 template <typename Params>
 void Launch(void (*kernel)(Params), int64_t blocks, int threads, const Params& params,
             cudaStream_t stream) {
@@ -25,8 +37,8 @@ void Launch(void (*kernel)(Params), int64_t blocks, int threads, const Params& p
   if (blocks == 0) return Load(function);
   void* args[] = {const_cast<Params*>(&params)};
   // Not <<<>>>: its errors have to be fetched from where those of other calls wait too.
-  CheckCuda(cudaLaunchKernel(function, dim3(static_cast<unsigned>(blocks)),
-                             dim3(static_cast<unsigned>(threads)), args, 0, stream),
+  CheckCuda(cudaLaunchKernel(function, Grid(blocks), dim3(static_cast<unsigned>(threads)), args, 0,
+                             stream),
             "cudaLaunchKernel");
 }
 
@@ -42,7 +54,7 @@ void LaunchDependent(void (*kernel)(Params), int64_t blocks, int threads, const 
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.gridDim = Grid(blocks);
   config.blockDim = dim3(static_cast<unsigned>(threads));
   config.stream = stream;
   config.attrs = &early;

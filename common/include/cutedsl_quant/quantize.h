@@ -85,7 +85,8 @@ void QuantizeDActivation(Activation derivative, const Tensor& grad, const Tensor
 // workspace: called with a null `data`, a function only describes the workspace that it needs in
 //   *workspace (kFloat32, two dimensions, on the input's device), writes nothing else and returns.
 //   The caller sets `data` to that much memory and calls again. The description depends on the
-//   shape of the input alone, and a workspace may be used again once the call's work is done.
+//   shape of the input alone, and a workspace may be used again once the call's work is done. An
+//   input without rows needs no workspace, and its dbias is zeroed at once.
 void QuantizeDbias(const Tensor& input, const QuantizedTensor& output, const Tensor& dbias,
                    Tensor* workspace, Stream stream);
 

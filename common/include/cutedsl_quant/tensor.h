@@ -51,7 +51,9 @@ struct Tensor {
   Tensor(void* data, DType dtype, Device device, std::initializer_list<int64_t> dims)
       : data(data), dtype(dtype), device(device), ndim(static_cast<int>(dims.size())) {
     int i = 0;
-    for (int64_t d : dims) shape[i++] = d;
+    for (int64_t d : dims) {
+      if (i < kMaxDims) shape[i++] = d;  // too many are refused by whoever is given the tensor
+    }
   }
 
   bool present() const { return ndim >= 0; }
