@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -123,6 +123,15 @@ def test_all_kernels_are_preloaded():
     )
 
 
+def test_kernels_are_called_with_what_they_ask_for():
+    """Would catch calls that kernels refuse, and calls that they would serve and do not get."""
+    dispatcher = Path(os.environ["DISPATCHER"]).read_text()
+    assert re.findall(r" k(ColsMultiple|Alignment) = (\d+);", dispatcher) == [
+        ("ColsMultiple", str(compiler.COLUMN_MULTIPLE)),
+        ("Alignment", str(compiler.DATA_ALIGNMENT)),
+    ]
+
+
 @pytest.mark.parametrize(
     "shape",
     [
@@ -159,22 +168,23 @@ def test_tuning_refuses_other_chunks(with_dact: bool, warps: int):
             shape.check(config)
 
 
-def test_source_digest():
-    """Would catch a source that kernels are made from and the digest leaves out."""
-    sources = {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in Path(digest.__file__).parent.rglob("*.py")
-    }
-    assert {
-        "compiler.py",
-        "config.py",
-        "numerics.py",
-        "quantize.py",
-        "strip.py",
-        "tuning.py",
-    } <= set(sources)
-    assert len(digest.source_digest()) == 64
-    assert (
-        digest.source_digest()
-        == run_python("from cutedsl import digest; print(digest.source_digest())").stdout.strip()
-    )
+def test_source_digest(tmp_path: Path):
+    """Would catch a source that kernels are made from and the digest leaves out, and a digest that
+    differs from process to process.
+    """
+    package = tmp_path / "cutedsl"
+    shutil.copytree(Path(digest.__file__).parent, package, copy_function=shutil.copyfile)
+
+    def digest_of_copy() -> str:
+        program = "from cutedsl import digest; print(digest.source_digest())"
+        return run_python(program, env={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path).stdout.strip()
+
+    assert digest_of_copy() == digest.source_digest()
+    ignored = set()
+    for path in package.rglob("*.py"):
+        content = path.read_bytes()
+        path.write_bytes(content + b"# changed\n")
+        if digest_of_copy() == digest.source_digest():
+            ignored.add(path.name)
+        path.write_bytes(content)
+    assert ignored == {"reference.py"}

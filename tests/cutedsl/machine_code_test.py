@@ -36,12 +36,14 @@ FUSIONS = [
             {"with_act": True, "activation": "srelu"},
             {"with_dact": True, "activation": "dgelu"},
             {"with_dact": True, "with_dbias": True, "activation": "dgelu"},
+            {"with_dact": True, "with_dbias": True, "activation": "dqgelu"},
+            {"with_dact": True, "with_dbias": True, "activation": "dsrelu"},
         ),
     )
     if dtype == "bf16" or "with_act" not in fusion
 ]
 # Of an element.
-FUSED_MULTIPLY_ADDS = {"gelu": 1, "dgelu": 3}
+FUSED_MULTIPLY_ADDS = {"gelu": 1, "dgelu": 3, "dqgelu": 1}
 
 
 @pytest.fixture(scope="module", params=architectures.ARCHITECTURES)
@@ -79,6 +81,21 @@ def test_conversion_of_scales(kernels):
     for name, opcodes in codes.items():
         converts = any(re.match(r"F2FP\S*\.E8\.", opcode) for opcode in opcodes)
         assert converts == architecture.has_e8m0_conversion, name
+
+
+def test_waits_for_the_kernel_before(kernels):
+    """Would catch an access to memory that a kernel before it in the stream may still use, and a
+    kernel after it that is let start where nothing makes it wait.
+    """
+    architecture, codes = kernels
+    for name, opcodes in codes.items():
+        access = next(
+            i for i, opcode in enumerate(opcodes) if re.match(r"(LDG|STG|REDG?|ATOMG?)\b", opcode)
+        )
+        assert "ACQBULK" in opcodes[:access], name
+        config, _ = tuning.find(name, architecture)
+        # Only the kernel that adds up column sums starts early.
+        assert ("PREEXIT" in opcodes) == config.with_dbias, name
 
 
 def test_loads_come_first(kernels):
