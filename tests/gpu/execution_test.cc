@@ -100,7 +100,7 @@ TEST_F(ExecutionTest, GraphReplayOnAnotherInput) {
   for (const Call& call : SomeCalls()) {
     for (BackendMode mode : kModes) {
       SetBackendMode(mode);
-      Work work(call, {{320, 1056}});
+      Work work(call, {{4128, 1056}});
       work.SetValues(ValueClass::kWideRange);
       work.Launch(stream);  // loads the kernel
       CUTEDSL_QUANT_CUDA(cudaStreamSynchronize(stream));
@@ -128,7 +128,7 @@ TEST_F(ExecutionTest, GraphReplayOnAnotherInput) {
 // follow each other at once on one workspace, each with sums of its own.
 TEST_F(ExecutionTest, WorkspaceIsUsedAgainAtOnce) {
   constexpr int kCalls = 16;
-  constexpr int64_t kRows = 4096;
+  constexpr int64_t kRows = 4096 + 128;  // a large tensor; whole chunks of sums
   constexpr int64_t kCols = 1024;
   constexpr DType kDType = DType::kBFloat16;
   QuantizeConfig config;

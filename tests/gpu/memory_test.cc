@@ -102,9 +102,10 @@ TEST_F(MemoryTest, EveryKernelFamily) {
           config.swizzled = swizzled;
           config.with_amax = true;
           SCOPED_TRACE(config.Name());
-          // The first is fit for the CuTeDSL kernels.
+          // The first two are fit for the CuTeDSL kernels, for small tensors and for large ones.
           SetBackendMode(BackendMode::kPackaged);
           EXPECT_NO_THROW(RunEverything(config, 131, 176));
+          EXPECT_NO_THROW(RunEverything(config, 4099, 1040));
           SetBackendMode(BackendMode::kOff);
           EXPECT_NO_THROW(RunEverything(config, 131, 176));
           EXPECT_NO_THROW(RunEverything(config, 67, 45));
