@@ -15,7 +15,7 @@ import pytest
 from cutedsl import architectures
 from cutedsl.config import select
 from tests.tools import elf
-from tools.gen_kernels import devices, gen_kernels, manifest, terminal
+from tools.gen_kernels import devices, execution_root, gen_kernels, manifest, terminal
 
 PROGRAM = Path(os.environ["GEN_KERNELS"]).absolute()
 KERNEL = "cutedsl_mxfp8_bf16_fp8_e4m3fn_1_0_0_0_0_0_0_0_none"
@@ -170,6 +170,18 @@ def test_a_compiling_process_that_dies(tmp_path: Path):
     assert stderr.splitlines()[-1].startswith("gen_kernels: a compiling process died")
     assert "Traceback" not in stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_execution_root_of_runfiles_with_legacy_links(tmp_path: Path):
+    """Would catch a program that works in this workspace alone: others have _main/external too."""
+    runfiles, root = tmp_path / "runfiles", tmp_path / "root"
+    for file in ("_main/cutedsl/a", "_main/external/pypi/b", "pypi/b"):
+        (runfiles / file).parent.mkdir(parents=True)
+        (runfiles / file).touch()
+    root.mkdir()
+    execution_root.link_repositories(root, runfiles)
+    assert sorted(path.name for path in root.iterdir()) == ["cutedsl", "external"]
+    assert (root / "external/pypi/b").is_file() and (root / "cutedsl/a").is_file()
 
 
 def test_default_architectures(monkeypatch: pytest.MonkeyPatch):

@@ -257,6 +257,8 @@ def test_spills(tmp_path: Path):
         ([str(PROGRAM)], "holds no kernels"),
         (["--configs", "casts"], "'casts'"),
         (["--arch", "sm_80"], "sm_80"),
+        ([str(LIBRARY), "--arch", "sm_120f"], "no kernel of the chosen"),
+        ([str(LIBRARY), "--configs", "*_dgelu"], "no kernel of the chosen"),
     ],
 )
 def test_one_clear_line_for_bad_arguments(tmp_path: Path, arguments: list[str], message: str):

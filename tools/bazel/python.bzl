@@ -1,6 +1,6 @@
 """The Python of the build, for every workspace: one interpreter and one merged site-packages.
 
-`python` is a module extension without tags. It makes two repositories:
+`python` is a module extension without tags. It makes three repositories:
 
 * `@python`, a toolchain for an interpreter that the wheels of the lock serve;
 * `@pypi`, the wheels of //tools/python:requirements_lock.txt (see pip_site.bzl).

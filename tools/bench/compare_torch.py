@@ -1,8 +1,9 @@
 """Times casts to MXFP8 written in PyTorch, to compare with: eager, torch.compile, torchao.
 
-Prints a table of GPU times, measured as `bench` does (graph replays, cold L2, the copy of the same
-run), and with --json the same rows. Each implementation's result is compared with cutedsl_quant's
-first. Needs a GPU and torch; what is not installed, or fails, is named and left out.
+Prints a table of GPU times, from graph replays with a cold L2, and with --json the same rows.
+Unlike `bench` it never rests, and a graph goes through its tensors once. Each implementation's
+result is compared with cutedsl_quant's first. Needs a GPU and torch; what is not installed, or
+fails, is named and left out.
 
 In a bundle: python3 gpu_bundle/run.py python gpu_bundle/_main/tools/bench/compare_torch.py
 """
@@ -189,8 +190,7 @@ def measure(rows: int, cols: int, dtype: str, fusions: list[str], directions: li
             }
         )
 
-    target = torch.empty_like(x)
-    times = gpu_times(target.copy_, inputs)
+    times = gpu_times(torch.clone, inputs)
     copy_rate = 2 * x.nbytes / times.median * 1e-6
     report("", "", "copy", 2 * x.nbytes, times)
     for fusion in fusions:

@@ -21,15 +21,22 @@ _MAIN_REPOSITORY = "_main"
 _GENERATED = re.compile(r"\bbazel-out/[^/\"]+/bin\b")
 
 
+def link_repositories(root: Path, runfiles: Path) -> None:
+    """Puts the main repository and the others where an execution root has them."""
+    (root / "external").symlink_to(runfiles)
+    main = runfiles / _MAIN_REPOSITORY
+    for entry in main.iterdir() if main.is_dir() else ():
+        # Where --legacy_external_runfiles is on, the other repositories lie in here as well.
+        if entry.name != "external":
+            (root / entry.name).symlink_to(entry)
+
+
 @contextmanager
 def link_recipe() -> Iterator[LinkRecipe]:
     """The recipe that this program was built with, usable within the context."""
     with tempfile.TemporaryDirectory(prefix="execution_root_") as name:
         root = Path(name)
-        (root / "external").symlink_to(_RUNFILES)
-        main = _RUNFILES / _MAIN_REPOSITORY
-        for entry in main.iterdir() if main.is_dir() else ():
-            (root / entry.name).symlink_to(entry)
+        link_repositories(root, _RUNFILES)
         # Runfiles do not tell generated files from sources.
         for folder in set(_GENERATED.findall(_RECIPE.read_text(encoding="utf-8"))):
             (root / folder).parent.mkdir(parents=True, exist_ok=True)

@@ -179,6 +179,8 @@ def report(args: argparse.Namespace) -> list[KernelFacts]:
             for kernel in kernels
             if kernel.architecture in targets and kernel.config in wanted
         ]
+    if not chosen:
+        raise ToolError("no kernel of the chosen configurations and architectures is in the files")
     return sorted(chosen, key=lambda kernel: (kernel.architecture, kernel.config.id, kernel.name))
 
 

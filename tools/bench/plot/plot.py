@@ -19,6 +19,8 @@ from matplotlib import pyplot
 from tools.bazel import bazel_run
 
 _DIRECTIONS = ("rowwise", "columnwise", "both")
+# Not worth a word in a picture.
+_ORDINARY = ("bf16", "e4m3", "compact", "", "cutedsl")
 
 Row = dict[str, Any]
 
@@ -26,8 +28,9 @@ Row = dict[str, Any]
 def _name(row: Row) -> str:
     """What one line of the picture stands for."""
     fusion = "cast" if row["fusion"] == "none" else row["fusion"]
-    parts = [fusion, row["dtype"], row["layout"], row["backend"]]
-    return " ".join(part for part in parts if part not in ("bf16", "compact", "cutedsl"))
+    amax = "amax" if row["amax"] else ""
+    parts = [fusion, row["dtype"], row["fp8_dtype"], row["layout"], amax, row["backend"]]
+    return " ".join(part for part in parts if part not in _ORDINARY)
 
 
 def draw_shares(rows: list[Row], path: Path) -> None:
