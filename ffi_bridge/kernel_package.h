@@ -64,15 +64,19 @@ class KernelPackage {
 };
 
 // Sum over the little-endian 64-bit words w[i] of a file, the last one padded with zeros, of w[i] *
-// (2 * i + 1) modulo 2^64. Added to in pieces of a multiple of 8 bytes, except the last.
+// (2 * i + 1) modulo 2^64. Added to in pieces of a multiple of 8 bytes, except the last. The values
+// of a file's parts add up to the file's.
 class PackageChecksum {
  public:
+  // Of what begins `offset` bytes, a multiple of 8, after the beginning of the file.
+  explicit PackageChecksum(uint64_t offset = 0) : factor_(offset / 8 * 2 + 1) {}
+
   void Add(const void* data, size_t size);
   uint64_t value() const { return sum_; }
 
  private:
   uint64_t sum_ = 0;
-  uint64_t factor_ = 1;
+  uint64_t factor_;
 };
 
 // Where packages are looked for, in this order: of two packages with the same kernel, the one found

@@ -89,6 +89,10 @@ TEST(KernelPackage, ChecksumOfKnownBytes) {
   pieces.Add("\1\0\0\0\0\0\0\0", 8);
   pieces.Add("\1\0\0\0\0\0\0\x80\2\1", 10);
   EXPECT_EQ(pieces.value(), words.value());
+  PackageChecksum begin, end(8);
+  begin.Add("\1\0\0\0\0\0\0\0", 8);
+  end.Add("\1\0\0\0\0\0\0\x80\2\1", 10);
+  EXPECT_EQ(begin.value() + end.value(), words.value());
 }
 
 struct Fault {
@@ -311,6 +315,25 @@ TEST(KernelPackage, RefusesAnyFlippedBit) {
     WriteFile(folder / "fake.so", damaged);
     EXPECT_EQ(Opened(folder / "fake.so").verdict().status, PackageStatus::kDamaged) << "byte " << i;
   }
+}
+
+// Large files are read by several threads: no part may be left out or read twice.
+TEST(KernelPackage, ReadsEveryPartOfALargeFile) {
+  constexpr size_t kMiB = 1 << 20;
+  TemporaryFolder folder;
+  std::string large = Good();
+  large.resize(20 * kMiB + 5, 'x');  // the linker does not look behind the last section
+  WritePackage(folder / "fake", kFields, large);
+  for (const size_t at :
+       {7 * kMiB, 8 * kMiB - 1, 8 * kMiB, 16 * kMiB - 1, 16 * kMiB, 20 * kMiB - 1, 20 * kMiB + 4}) {
+    std::string damaged = large;
+    damaged[at] ^= 1;
+    WriteFile(folder / "fake.so", damaged);
+    EXPECT_EQ(Opened(folder / "fake.so").verdict().status, PackageStatus::kDamaged) << at;
+  }
+  // Last, as a file must not change once it is loaded.
+  WriteFile(folder / "fake.so", large);
+  EXPECT_EQ(Opened(folder / "fake.so").verdict().status, PackageStatus::kLoaded);
 }
 
 // A file that opens and then fails to be read; this one is readable at no address that a file
