@@ -32,9 +32,8 @@ const char* Advice(MissReason reason) {
       return "no kernel package was found; build one with //tools:gen_kernels and name it in "
              "CUTEDSL_QUANT_KERNEL_PATH, or link one of //kernels";
     case MissReason::kPackageRejected:
-      return "the kernel packages found cannot be used; see the errors above, build them again "
-             "with "
-             "this version's //tools:gen_kernels, and call SetBackendMode to try again";
+      return "the kernel packages found cannot be used, see the errors above; build them again "
+             "with this version's //tools:gen_kernels";
     case MissReason::kArchitecture:
       return "no package has kernels for this device's architecture; build one with "
              "//tools:gen_kernels --arch";
