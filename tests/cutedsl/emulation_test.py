@@ -111,39 +111,104 @@ def _expect(case: Case, x: np.ndarray, act_input: np.ndarray | None) -> np.ndarr
 
 
 @dataclasses.dataclass(frozen=True)
-class Memory:
-    """Where the tensors of a call lie, in bytes off an aligned address."""
+class Layout:
+    """Where the tensors of a call lie: bytes off an aligned address, and what is there of them."""
 
     data: int = 0
     scales: int = 0
     exact_scales: bool = True  # for compact ones: not padded
     noop: float | None = None
+    rows_before: int = 0  # that the tensors have besides, but are neither there nor computed
 
 
-def _compare(case: Case, m: int, n: int, where: Memory) -> None:
+class _Tensors:
+    """The memory of one call, on the last `m` rows of a tensor."""
+
+    def __init__(self, case: Case, m: int, n: int, where: Layout) -> None:
+        self._case = case
+        self._where = where
+        self._m, self._n = m, n
+        self.memory = emulator.GlobalMemory()
+        self._tensors: dict[str, emulator.Tensor] = {}
+
+    def _parts(self, name: str, array: np.ndarray) -> list[tuple[int, np.ndarray]]:
+        """The bytes before a part, and the part, for what `array` has of the whole."""
+        rows = self._where.rows_before
+        if name == "columnwise_scale_inv" and self._case.swizzled:
+            # Tiles of 128 columns, each with one of 512 bytes for every 128 rows.
+            columns = array.reshape(array.shape[1] // 128, -1)
+            tiles_before = rows // 128
+            stride = tiles_before * 512 + columns.shape[1]
+            return [(i * stride + tiles_before * 512, part) for i, part in enumerate(columns)]
+        if name == "columnwise_scale_inv":
+            rows //= 32
+        if name == "dbias_workspace":
+            rows //= self._case.config.dbias_chunk_rows
+        if name in ("amax", "noop"):
+            rows = 0
+        return [(rows * array[:1].nbytes, array)]
+
+    def put(self, name: str, array: np.ndarray | None, *, output: bool = True):
+        if array is None:
+            return None
+        parts = self._parts(name, array)
+        size = parts[-1][0] + parts[-1][1].nbytes
+        shape = array.shape
+        if name in ("input", "act_input"):
+            shape = (self._where.rows_before + array.shape[0], array.shape[1])
+        offset = self._where.scales if name.endswith("scale_inv") else self._where.data
+        offset = offset if name.endswith(("scale_inv", "data", "input")) else 0
+        tensor = self.memory.reserve(shape, size, offset)
+        for at, part in parts:
+            self.memory.put(tensor, at, part, output=output)
+        self._tensors[name] = tensor
+        return tensor
+
+    def get(self, name: str, like: np.ndarray) -> np.ndarray:
+        parts = [
+            self.memory.get(self._tensors[name], at, part) for at, part in self._parts(name, like)
+        ]
+        return np.concatenate(parts).reshape(like.shape)
+
+
+def _count_blocks(case: Case, m: int, n: int) -> int:
+    """How many CTAs the last m rows take, behind others that take whole ones."""
+    tile = case.shape
+    if tuning.rows_are_independent(case.config) and n % 32 == 0:  # without gaps
+        return -(-m * n // (tile.tile_rows * tile.tile_columns))
+    if case.swizzled:
+        m, n = -(-m // 128) * 128, -(-n // 128) * 128
+    return -(-m // tile.tile_rows) * -(-n // tile.tile_columns)
+
+
+def _compare(case: Case, m: int, n: int, where: Layout) -> None:
     """Runs a kernel, and compares all that it may write."""
     config = case.config
-    exact_scales = where.exact_scales and not case.swizzled
     x = _values(case, m, n, seed=1)
     act_input = _values(case, m, n, seed=2) if config.with_dact else None
+    exact_scales = where.exact_scales and not case.swizzled
     expected = reference.allocate(config, m, n, fill=_FILL, exact_scales=exact_scales)
-    memory = emulator.GlobalMemory()
-    given = [None if a is None else memory.put(a, offset=where.data) for a in (x, act_input)]
-    outputs = {}
-    for name in ("rowwise_data", "rowwise_scale_inv", "columnwise_data", "columnwise_scale_inv"):
-        array = getattr(expected, name)
-        offset = where.scales if name.endswith("scale_inv") else where.data
-        outputs[name] = None if array is None else memory.put(array, output=True, offset=offset)
-    amax = memory.put(expected.amax)
     chunks = -(-m // config.dbias_chunk_rows) if config.with_dbias else 0
     sums = np.full((chunks, n), np.nan, np.float32)
-    workspace = memory.put(sums, output=True) if config.with_dbias else None
-    noop = emulator.NULL
-    if where.noop is not None:
-        noop = memory.put(np.array([where.noop], np.float32))
+    noop = np.array([where.noop], np.float32)
+    tensors = _Tensors(case, m, n, where)
+    arguments = [
+        tensors.put("input", x, output=False),
+        tensors.put("act_input", act_input, output=False),
+        tensors.put("rowwise_data", expected.rowwise_data),
+        tensors.put("rowwise_scale_inv", expected.rowwise_scale_inv),
+        tensors.put("columnwise_data", expected.columnwise_data),
+        tensors.put("columnwise_scale_inv", expected.columnwise_scale_inv),
+        tensors.put("amax", expected.amax, output=False),
+        tensors.put("dbias_workspace", sums if config.with_dbias else None),
+        emulator.NULL if where.noop is None else tensors.put("noop", noop, output=False),
+    ]
+
+    def blocks(count: int) -> range:
+        return range(count - _count_blocks(case, m, n) if where.rows_before else 0, count)
 
     kernel = StripKernel(config, architectures.get(case.architecture), case.shape)
-    emulator.run(kernel, memory, *given, *outputs.values(), amax, workspace, noop)
+    emulator.run(kernel, tensors.memory, *arguments, blocks=blocks)
 
     values = _expect(case, x, act_input)
     is_wanted = where.noop != 1.0 or not config.is_cast
@@ -151,7 +216,7 @@ def _compare(case: Case, m: int, n: int, where: Memory) -> None:
         # Those of whole numbers are exact, in whatever order.
         tolerance = {} if config.with_dact else {"rtol": 0, "atol": 0}
         np.testing.assert_allclose(
-            memory.get(workspace, sums),
+            tensors.get("dbias_workspace", sums),
             reference.dbias_partials(values, config.dbias_chunk_rows),
             **({"rtol": 1e-5, "atol": 1e-4} | tolerance),
         )
@@ -172,10 +237,9 @@ def _compare(case: Case, m: int, n: int, where: Memory) -> None:
             )
         for name, want in (("scale_inv", want_scales), ("data", want_data)):
             name = f"{direction}_{name}"
-            got = memory.get(outputs[name], want)
-            np.testing.assert_array_equal(got, want, err_msg=name)
+            np.testing.assert_array_equal(tensors.get(name, want), want, err_msg=name)
     largest = reference.block_amax(values, 1).max() if is_wanted else 0
-    np.testing.assert_array_equal(memory.get(amax, expected.amax), [largest], err_msg="amax")
+    np.testing.assert_array_equal(tensors.get("amax", expected.amax), [largest], err_msg="amax")
 
 
 @pytest.mark.parametrize("case", _cases(), ids=str)
@@ -184,7 +248,7 @@ def test_kernels(case: Case) -> None:
     does not belong, and an access that only some GPU would not forgive.
     """
     # A whole tile, and ragged ones beside and below it, with blocks that end early.
-    _compare(case, case.shape.tile_rows + 5, case.shape.tile_columns + 48, Memory())
+    _compare(case, case.shape.tile_rows + 5, case.shape.tile_columns + 48, Layout())
 
 
 _BF16 = [case for case in _cases() if case.dtype == "bf16"]
@@ -196,7 +260,7 @@ def test_alignment(case: Case) -> None:
     compact scales that is written, and constants of the other FP8 type.
     """
     case = dataclasses.replace(case, fp8_dtype="fp8_e5m2")
-    where = Memory(data=16, scales=1, exact_scales=False)
+    where = Layout(data=16, scales=1, exact_scales=False)
     _compare(case, case.shape.tile_rows + 5, case.shape.tile_columns + 48, where)
 
 
@@ -207,7 +271,22 @@ def test_alignment(case: Case) -> None:
 def test_rows_without_gaps(case: Case, exact_scales: bool) -> None:
     """Would catch rows that are taken for one with gaps between them, or scales that are."""
     rows = 5 * case.shape.tile_columns // 32
-    _compare(case, rows, 96, Memory(exact_scales=exact_scales))
+    _compare(case, rows, 96, Layout(exact_scales=exact_scales))
+
+
+_LARGE = [case for case in _BF16 if case.shape.max_elements is None]
+_ROWS_BEFORE = 1 << 31
+
+
+@pytest.mark.parametrize("case", _LARGE, ids=str)
+def test_offsets_beyond_32_bits(case: Case) -> None:
+    """Would catch an offset of elements, bytes, scales or sums that is computed in 32 bits."""
+    where = Layout(rows_before=_ROWS_BEFORE)
+    columns = case.shape.tile_columns + 48
+    assert _ROWS_BEFORE // case.config.dbias_chunk_rows * columns > 1 << 32
+    _compare(case, case.shape.tile_rows + 5, columns, where)
+    if tuning.rows_are_independent(case.config):
+        _compare(case, 5 * case.shape.tile_columns // 32, 160, where)
 
 
 @pytest.mark.parametrize("noop", [0.0, 0.5, 1.0, np.nan])
@@ -216,7 +295,7 @@ def test_rows_without_gaps(case: Case, exact_scales: bool) -> None:
 )
 def test_noop(case: Case, noop: float) -> None:
     """Would catch a flag that is taken for true when it is not 1, and one that fusions obey."""
-    _compare(case, 32, 96, Memory(noop=noop))
+    _compare(case, 32, 96, Layout(noop=noop))
 
 
 _TOKENS = [token for token in ACTIVATION_CODES if token != "none"]

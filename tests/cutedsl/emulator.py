@@ -15,7 +15,7 @@ import operator
 import re
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -135,28 +135,50 @@ NULL = Tensor(0, ())
 
 
 class GlobalMemory:
-    """Allocations with gaps between them."""
+    """Allocations with gaps between them; of a large one, only some parts need to be there."""
 
     _UNIT = 256
 
-    def __init__(self, size: int = 1 << 24) -> None:
-        self.bytes = np.zeros(size, np.uint8)
-        self.readable = np.zeros(size, bool)
-        self.writable = np.zeros(size, bool)
+    def __init__(self) -> None:
+        self.bytes = np.zeros(0, np.uint8)  # of all parts
+        self.readable = np.zeros(0, bool)
+        self.writable = np.zeros(0, bool)
+        self._parts: list[tuple[int, int]] = []  # by address: (address, place in bytes)
         self._end = self._UNIT
 
-    def put(self, array: np.ndarray, *, output: bool = False, offset: int = 0) -> Tensor:
-        """A copy of `array`, `offset` bytes off an aligned address. Outputs can only be written."""
+    def reserve(self, shape: tuple[int, ...], size: int, offset: int = 0) -> Tensor:
+        """A tensor of `size` bytes, `offset` bytes off an aligned address, of which no part is
+        there."""
         address = self._end + offset
-        self._end = -(-(address + array.nbytes + 1) // self._UNIT) * self._UNIT
-        place = slice(address, address + array.nbytes)
-        self.bytes[place] = np.frombuffer(array.tobytes(), np.uint8)
-        (self.writable if output else self.readable)[place] = True
-        return Tensor(address, array.shape)
+        self._end = -(-(address + size + 1) // self._UNIT) * self._UNIT
+        return Tensor(address, shape)
 
-    def get(self, tensor: Tensor, like: np.ndarray) -> np.ndarray:
-        content = self.bytes[tensor.address : tensor.address + like.nbytes]
-        return content.view(like.dtype).reshape(like.shape)
+    def put(self, tensor: Tensor, at: int, content: np.ndarray, *, output: bool) -> None:
+        """Adds a part, `at` bytes after the beginning. Outputs can only be written, and once."""
+        self._parts.append((tensor.address + at, self.bytes.size))
+        self._parts.sort()
+        self.bytes = np.append(self.bytes, np.frombuffer(content.tobytes(), np.uint8))
+        self.readable = np.append(self.readable, np.full(content.nbytes, not output))
+        self.writable = np.append(self.writable, np.full(content.nbytes, output))
+        # Between parts lies a byte that nobody may touch.
+        self.bytes = np.append(self.bytes, np.uint8(0))
+        self.readable = np.append(self.readable, False)
+        self.writable = np.append(self.writable, False)
+
+    def get(self, tensor: Tensor, at: int, like: np.ndarray) -> np.ndarray:
+        """What is in a part now."""
+        place = self.find(np.array([tensor.address + at]))[0]
+        return self.bytes[place : place + like.nbytes].view(like.dtype).reshape(like.shape)
+
+    def find(self, addresses: np.ndarray) -> np.ndarray:
+        """Their places in `bytes`."""
+        begins, places = np.array(self._parts).T
+        part = np.searchsorted(begins, addresses, side="right") - 1
+        found = addresses - begins[part] + places[part]
+        ends = np.append(np.sort(places)[1:], self.bytes.size)[np.argsort(np.argsort(places))]
+        if (part < 0).any() or (found >= ends[part]).any():
+            raise EmulationError("an access outside of the allocations")
+        return found
 
 
 class _Cta:
@@ -191,27 +213,36 @@ class _Cta:
         return threads, begin[:, None] + np.arange(size)
 
     def load_global(self, address: np.ndarray, size: int, mask: np.ndarray) -> np.ndarray:
-        threads, places = self.places(address, size, mask)
-        self._check_global(self.memory.readable, places)
+        threads, addresses = self.places(address, size, mask)
+        places = self._find_global(addresses, self.memory.readable)
         values = np.zeros((self.threads, size), np.uint8)
         values[threads] = self.memory.bytes[places]
         return values
 
     def store_global(self, address: np.ndarray, values: np.ndarray, mask: np.ndarray) -> None:
-        threads, places = self.places(address, values.shape[1], mask)
-        self._check_global(self.memory.writable, places)
+        threads, addresses = self.places(address, values.shape[1], mask)
+        places = self._find_global(addresses, self.memory.writable)
         if np.unique(places).size != places.size:
             raise EmulationError("threads write the same byte")
         self.memory.bytes[places] = values[threads]
         self.memory.writable[places] = False
 
-    def _check_global(self, allowed: np.ndarray, places: np.ndarray) -> None:
+    def _find_global(self, addresses: np.ndarray, allowed: np.ndarray) -> np.ndarray:
         if not self.may_access:
             raise EmulationError("global memory is touched while the kernel before may run")
-        if places.size and (places.min() < 0 or places.max() >= allowed.size):
-            raise EmulationError("an access outside of memory")
+        places = self.memory.find(addresses)
         if not allowed[places].all():
             raise EmulationError("an access outside of the allocations, or a second write")
+        return places
+
+    def raise_maximum(self, address: np.ndarray, bits: np.ndarray, mask: np.ndarray) -> None:
+        threads, addresses = self.places(address, 4, mask)
+        numbers = bits.view(np.int32)
+        for thread, place in zip(
+            threads, self._find_global(addresses, self.memory.readable), strict=True
+        ):
+            current = self.memory.bytes[place].view(np.int32)
+            self.memory.bytes[place] = np.maximum(current, numbers[thread]).view(np.uint8)
 
     def load_shared(self, address: np.ndarray, size: int) -> np.ndarray:
         threads, places = self.places(address, size, np.bool_(True))
@@ -231,6 +262,7 @@ class _Cta:
 
 
 _memory: GlobalMemory | None = None
+_blocks: Callable[[int], Iterable[int]] = range
 _cta: _Cta | None = None
 
 
@@ -376,17 +408,10 @@ class _Ptx:
             for name in self._names(arguments[1])
         ]
         if opcode[0] == "red":
-            return self._raise_maximum(address, words[0], mask)
+            return _cta.raise_maximum(address, words[0], mask)
         content = np.stack(words, axis=1).view(np.uint8)
         content = content if size == 4 else content[:, :1]
         (_cta.store_shared if space == "shared" else _cta.store_global)(address, content, mask)
-
-    def _raise_maximum(self, address: np.ndarray, bits: np.ndarray, mask: np.ndarray) -> None:
-        threads, places = _cta.places(address, 4, mask)
-        numbers = bits.view(np.int32)
-        for thread, place in zip(threads, places, strict=True):
-            current = _cta.memory.bytes[place].view(np.int32)
-            _cta.memory.bytes[place] = np.maximum(current, numbers[thread]).view(np.uint8)
 
 
 def _inline_asm(
@@ -423,7 +448,7 @@ class _Launch:
 
     def launch(self, grid: Sequence[Any], block: Sequence[Any], **_: Any) -> None:
         global _cta
-        for number in range(int(grid[0])):
+        for number in _blocks(int(grid[0])):
             _cta = _Cta(_memory, number, int(block[0]))
             self._run()
 
@@ -529,8 +554,13 @@ def install() -> None:
     _module("cutlass._mlir.dialects", llvm=llvm)
 
 
-def run(kernel: Callable[..., None], memory: GlobalMemory, *arguments: Any) -> None:
-    """Calls `kernel`, a kernel object, with tensors of `memory`."""
-    global _memory
-    _memory = memory
+def run(
+    kernel: Callable[..., None],
+    memory: GlobalMemory,
+    *arguments: Any,
+    blocks: Callable[[int], Iterable[int]] = range,
+) -> None:
+    """Calls a kernel object with tensors of `memory`; of that many CTAs, runs those `blocks`."""
+    global _memory, _blocks
+    _memory, _blocks = memory, blocks
     kernel(*arguments, None)
