@@ -143,7 +143,7 @@ class GlobalMemory:
         self.bytes = np.zeros(0, np.uint8)  # of all parts
         self.readable = np.zeros(0, bool)
         self.writable = np.zeros(0, bool)
-        self._parts: list[tuple[int, int]] = []  # by address: (address, place in bytes)
+        self._parts: list[tuple[int, int, int]] = []  # address, size, place in `bytes`; sorted
         self._end = self._UNIT
 
     def reserve(self, shape: tuple[int, ...], size: int, offset: int = 0) -> Tensor:
@@ -155,15 +155,11 @@ class GlobalMemory:
 
     def put(self, tensor: Tensor, at: int, content: np.ndarray, *, output: bool) -> None:
         """Adds a part, `at` bytes after the beginning. Outputs can only be written, and once."""
-        self._parts.append((tensor.address + at, self.bytes.size))
+        self._parts.append((tensor.address + at, content.nbytes, self.bytes.size))
         self._parts.sort()
         self.bytes = np.append(self.bytes, np.frombuffer(content.tobytes(), np.uint8))
         self.readable = np.append(self.readable, np.full(content.nbytes, not output))
         self.writable = np.append(self.writable, np.full(content.nbytes, output))
-        # Between parts lies a byte that nobody may touch.
-        self.bytes = np.append(self.bytes, np.uint8(0))
-        self.readable = np.append(self.readable, False)
-        self.writable = np.append(self.writable, False)
 
     def get(self, tensor: Tensor, at: int, like: np.ndarray) -> np.ndarray:
         """What is in a part now."""
@@ -172,13 +168,12 @@ class GlobalMemory:
 
     def find(self, addresses: np.ndarray) -> np.ndarray:
         """Their places in `bytes`."""
-        begins, places = np.array(self._parts).T
+        begins, sizes, places = np.array(self._parts).T
         part = np.searchsorted(begins, addresses, side="right") - 1
-        found = addresses - begins[part] + places[part]
-        ends = np.append(np.sort(places)[1:], self.bytes.size)[np.argsort(np.argsort(places))]
-        if (part < 0).any() or (found >= ends[part]).any():
+        offsets = addresses - begins[part]
+        if ((part < 0) | (offsets >= sizes[part])).any():
             raise EmulationError("an access outside of the allocations")
-        return found
+        return offsets + places[part]
 
 
 class _Cta:
