@@ -21,7 +21,7 @@ from cutedsl.kernels.quantize import Quantize  # noqa: E402
 from cutedsl.kernels.strip import StripKernel  # noqa: E402
 
 _FILL = 0xAA
-_LAYOUTS = {"rowwise": (True, False), "columnwise": (False, True), "both": (True, True)}
+_DIRECTIONS = {"rowwise": (True, False), "columnwise": (False, True), "both": (True, True)}
 _FUSIONS = {
     "cast": {},
     "dbias": {"with_dbias": True},
@@ -43,7 +43,7 @@ class Case:
 
     @property
     def config(self) -> QuantizeConfig:
-        rowwise, colwise = _LAYOUTS[self.directions]
+        rowwise, colwise = _DIRECTIONS[self.directions]
         return QuantizeConfig(
             self.dtype,
             self.fp8_dtype,
@@ -65,7 +65,7 @@ def _cases() -> list[Case]:
     for name, architecture in architectures.ARCHITECTURES.items():
         for fusion in _FUSIONS:
             for dtype in ("fp32", "bf16", "fp16"):
-                for directions in _LAYOUTS:
+                for directions in _DIRECTIONS:
                     for swizzled in (False, True):
                         case = Case(name, fusion, dtype, directions, swizzled, None)
                         cases += [
@@ -122,12 +122,11 @@ class Layout:
 
 
 class _Tensors:
-    """The memory of one call, on the last `m` rows of a tensor."""
+    """The memory of one call, by the names of its arguments."""
 
-    def __init__(self, case: Case, m: int, n: int, where: Layout) -> None:
+    def __init__(self, case: Case, where: Layout) -> None:
         self._case = case
         self._where = where
-        self._m, self._n = m, n
         self.memory = emulator.GlobalMemory()
         self._tensors: dict[str, emulator.Tensor] = {}
 
@@ -148,7 +147,9 @@ class _Tensors:
             rows = 0
         return [(rows * array[:1].nbytes, array)]
 
-    def put(self, name: str, array: np.ndarray | None, *, output: bool = True):
+    def put(
+        self, name: str, array: np.ndarray | None, *, output: bool = True
+    ) -> emulator.Tensor | None:
         if array is None:
             return None
         parts = self._parts(name, array)
@@ -191,7 +192,7 @@ def _compare(case: Case, m: int, n: int, where: Layout) -> None:
     chunks = -(-m // config.dbias_chunk_rows) if config.with_dbias else 0
     sums = np.full((chunks, n), np.nan, np.float32)
     noop = np.array([where.noop], np.float32)
-    tensors = _Tensors(case, m, n, where)
+    tensors = _Tensors(case, where)
     arguments = [
         tensors.put("input", x, output=False),
         tensors.put("act_input", act_input, output=False),
