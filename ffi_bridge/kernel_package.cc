@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <future>
+#include <iterator>
 #include <set>
 #include <system_error>
 
@@ -399,8 +400,8 @@ void KernelPackageIndex::Search() {
     AddFolder(folder + "/" + kFolderBeside, /*packages_only=*/true);
   }
   // Files may be gone; what was loaded from them is not.
-  while (Keep([](const KernelPackage&) { return true; })) {
-  }
+  std::move(before_.begin(), before_.end(), std::back_inserter(packages_));
+  before_.clear();
 }
 
 void KernelPackageIndex::Refresh() {

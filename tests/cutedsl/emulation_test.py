@@ -157,8 +157,11 @@ class _Tensors:
         shape = array.shape
         if name in ("input", "act_input"):
             shape = (self._where.rows_before + array.shape[0], array.shape[1])
-        offset = self._where.scales if name.endswith("scale_inv") else self._where.data
-        offset = offset if name.endswith(("scale_inv", "data", "input")) else 0
+        offset = 0
+        if name.endswith("scale_inv"):
+            offset = self._where.scales
+        elif name.endswith(("data", "input")):
+            offset = self._where.data
         tensor = self.memory.reserve(shape, size, offset)
         for at, part in parts:
             self.memory.put(tensor, at, part, output=output)
@@ -215,11 +218,12 @@ def _compare(case: Case, m: int, n: int, where: Layout) -> None:
     is_wanted = where.noop != 1.0 or not config.is_cast
     if config.with_dbias:
         # Those of whole numbers are exact, in whatever order.
-        tolerance = {} if config.with_dact else {"rtol": 0, "atol": 0}
+        rtol, atol = (1e-5, 1e-4) if config.with_dact else (0, 0)
         np.testing.assert_allclose(
             tensors.get("dbias_workspace", sums),
             reference.dbias_partials(values, config.dbias_chunk_rows),
-            **({"rtol": 1e-5, "atol": 1e-4} | tolerance),
+            rtol=rtol,
+            atol=atol,
         )
     with np.errstate(all="ignore"):
         values = values.astype(x.dtype).astype(np.float32)

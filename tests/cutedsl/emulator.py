@@ -456,10 +456,6 @@ class _Shared:
         return Int32(self._address)
 
 
-class _Registers(dict):
-    """What cute.make_rmem_tensor makes."""
-
-
 def _packed(function: Callable[..., np.ndarray]) -> Callable[..., tuple[Float32, Float32]]:
     """Two at a time; in double precision, which holds every product, and rounded once."""
 
@@ -520,7 +516,7 @@ def install() -> None:
         jit=lambda function: function,
         kernel=_Kernel,
         size=lambda tensor, mode: Int64(tensor.shape[mode[0]]),
-        make_rmem_tensor=lambda shape, kind: _Registers(),
+        make_rmem_tensor=lambda shape, kind: {},  # by index
         fast_divmod_create_divisor_v2=_Divisor,
     )
     _module(

@@ -247,31 +247,15 @@ _REFUSALS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         r"input of shape \(64, 32\) has strides \(1, 64\)",
     ),
     "a list": (lambda: cutedsl_quant.quantize([1.0]), TypeError, "x is a list"),
-    "float64": (
-        lambda: cutedsl_quant.quantize(np.ones((4, 4))),
-        ValueError,
-        "quantize: x has dtype float64; float32, float16, bfloat16 are accepted",
-    ),
-    "integers": (
-        lambda: cutedsl_quant.quantize(np.ones(4, np.int32)),
-        ValueError,
-        "x has dtype int32",
-    ),
-    "integers as wide as bfloat16": (
-        lambda: cutedsl_quant.quantize(np.ones(4, np.uint16)),
-        ValueError,
-        "x has dtype uint16",
-    ),
-    "FP8": (
-        lambda: cutedsl_quant.quantize(np.ones(4, ml_dtypes.float8_e4m3fn)),
-        ValueError,
-        "x has dtype float8_e4m3fn",
-    ),
-    "complex numbers": (
-        lambda: cutedsl_quant.quantize(np.ones(4, np.complex64)),
-        ValueError,
-        "x has dtype complex64",
-    ),
+    **{
+        f"elements of {np.dtype(dtype)}": (
+            lambda dtype=dtype: cutedsl_quant.quantize(np.ones((4, 4), dtype)),
+            ValueError,
+            f"quantize: x has dtype {np.dtype(dtype)}; float32, float16, bfloat16 are accepted",
+        )
+        # uint16 is what bfloat16 is handed over as.
+        for dtype in (np.float64, np.int32, np.uint16, np.complex64, ml_dtypes.float8_e4m3fn)
+    },
     "complex numbers from another framework": (
         lambda: cutedsl_quant.quantize(DlpackArray(np.ones(4, np.complex64))),
         ValueError,

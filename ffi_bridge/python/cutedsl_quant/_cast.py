@@ -78,36 +78,38 @@ def quantize(
     fails.
     """
     framework = framework_of("quantize", "x", x)
-    source = _read("quantize", "x", x, _WIDE_TYPES)
+    source = _tensor("quantize", "x", x, _WIDE_TYPES)
     if activation is not None and activation not in _ACTIVATIONS:
         raise ValueError(
             f"quantize: activation is {activation!r}; {', '.join(_ACTIVATIONS)} are accepted"
         )
     if out is None:
-        out = _allocate(framework, x, rowwise, columnwise, fp8_dtype, swizzled)
+        out = _allocate(framework, source, rowwise, columnwise, fp8_dtype, swizzled)
     data_types = _data_types("quantize", out.fp8_dtype)
     outputs = [
-        _write("quantize", "out.rowwise_data", out.rowwise_data, data_types),
-        _write("quantize", "out.rowwise_scale_inv", out.rowwise_scale_inv, _SCALE_TYPES),
-        _write("quantize", "out.columnwise_data", out.columnwise_data, data_types),
-        _write("quantize", "out.columnwise_scale_inv", out.columnwise_scale_inv, _SCALE_TYPES),
-        _write("quantize", "amax", amax, _FLOAT_TYPES),
+        _output("quantize", "out.rowwise_data", out.rowwise_data, data_types),
+        _output("quantize", "out.rowwise_scale_inv", out.rowwise_scale_inv, _SCALE_TYPES),
+        _output("quantize", "out.columnwise_data", out.columnwise_data, data_types),
+        _output("quantize", "out.columnwise_scale_inv", out.columnwise_scale_inv, _SCALE_TYPES),
+        _output("quantize", "amax", amax, _FLOAT_TYPES),
     ]
     options = (out.fp8_dtype, out.swizzled, framework.stream(x) if stream is None else stream)
     if activation is None and act_input is None and dbias is None:
-        library.quantize(source, *outputs, _read("quantize", "noop", noop, _FLOAT_TYPES), *options)
+        library.quantize(
+            source, *outputs, _tensor("quantize", "noop", noop, _FLOAT_TYPES), *options
+        )
         return out
     if noop is not None:
         raise ValueError("quantize: noop is given with activation or dbias; plain casts accept it")
     inputs = (
         source,
-        _read("quantize", "act_input", act_input, _WIDE_TYPES),
+        _tensor("quantize", "act_input", act_input, _WIDE_TYPES),
         activation if act_input is None or activation is None else "d" + activation,
     )
-    outputs.append(_write("quantize", "dbias", dbias, _WIDE_TYPES))
+    outputs.append(_output("quantize", "dbias", dbias, _WIDE_TYPES))
     shape = tuple(library.quantize_fused(*inputs, *outputs, None, *options))
     if math.prod(shape) and dbias is not None:
-        workspace = framework.empty(shape, "float32", x)
+        workspace = framework.empty(shape, "float32", source)
         library.quantize_fused(*inputs, *outputs, framework.write(workspace), *options)
         framework.keep_until_done(workspace, stream)
     return out
@@ -125,51 +127,53 @@ def dequantize(
     """
     if dtype not in _WIDE_TYPES:
         raise ValueError(f"dequantize: dtype is {dtype!r}; {', '.join(_WIDE_TYPES)} are accepted")
-    data = q.columnwise_data if q.rowwise_data is None else q.rowwise_data
+    if q.rowwise_data is not None:
+        direction, data, scales = "rowwise", q.rowwise_data, q.rowwise_scale_inv
+    else:
+        direction, data, scales = "columnwise", q.columnwise_data, q.columnwise_scale_inv
     if data is None:
         raise ValueError("dequantize: q has neither rowwise nor columnwise data")
     framework = framework_of("dequantize", "q's data", data)
     data_types = _data_types("dequantize", q.fp8_dtype)
-    if q.rowwise_data is not None:
-        direction, scales = "rowwise", q.rowwise_scale_inv
-    else:
-        direction, scales = "columnwise", q.columnwise_scale_inv
     given = [
-        _read("dequantize", f"q.{direction}_data", data, data_types),
-        _read("dequantize", f"q.{direction}_scale_inv", scales, _SCALE_TYPES),
+        _tensor("dequantize", f"q.{direction}_data", data, data_types),
+        _tensor("dequantize", f"q.{direction}_scale_inv", scales, _SCALE_TYPES),
     ]
     absent = [None, None]
-    output = framework.empty(tuple(data.shape), dtype, data)
+    output = framework.empty(tuple(data.shape), dtype, given[0])
     library.dequantize(
         *(given + absent if direction == "rowwise" else absent + given),
         q.fp8_dtype,
         q.swizzled,
-        _write("dequantize", "output", output, _WIDE_TYPES),
+        framework.write(output),
         framework.stream(data) if stream is None else stream,
     )
     return output
 
 
-def _read(function: str, name: str, array: Any | None, accepted: tuple[str, ...]) -> Any | None:
+def _tensor(
+    function: str,
+    name: str,
+    array: Any | None,
+    accepted: tuple[str, ...],
+    *,
+    output: bool = False,
+) -> Any | None:
+    """`array` as TVM-FFI takes it, if its type is one of those `accepted`."""
     if array is None:
         return None
     framework = framework_of(function, name, array)
     try:
+        array = framework.adopt(array)
         _check_type(function, name, framework.dtype(array), accepted)
-        return framework.read(array)
+        return framework.write(array) if output else framework.read(array)
     except BufferError as error:
-        raise ValueError(f"{function}: {name} cannot be read: {error}") from error
+        what = "written" if output else "read"
+        raise ValueError(f"{function}: {name} cannot be {what}: {error}") from error
 
 
-def _write(function: str, name: str, array: Any | None, accepted: tuple[str, ...]) -> Any | None:
-    if array is None:
-        return None
-    framework = framework_of(function, name, array)
-    try:
-        _check_type(function, name, framework.dtype(array), accepted)
-        return framework.write(array)
-    except BufferError as error:
-        raise ValueError(f"{function}: {name} cannot be written: {error}") from error
+def _output(function: str, name: str, array: Any | None, accepted: tuple[str, ...]) -> Any | None:
+    return _tensor(function, name, array, accepted, output=True)
 
 
 # Here, since the library sees unsigned integers in place of the types that few frameworks export.

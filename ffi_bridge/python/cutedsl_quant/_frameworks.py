@@ -13,6 +13,9 @@ from cutedsl_quant._library import library
 
 
 class Framework(Protocol):
+    def adopt(self, array: Any) -> Any:
+        """What the other methods take for `array`; BufferError as for `read`."""
+
     def dtype(self, array: Any) -> str:
         """The name of its type, as numpy and ml_dtypes have it."""
 
@@ -26,7 +29,7 @@ class Framework(Protocol):
         """The same for an output; BufferError if it is read-only."""
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
-        """An uninitialised, contiguous array on the device of `like`."""
+        """An uninitialised, contiguous array on the device of `like`, which `read` returned."""
 
     def stream(self, array: Any) -> int | None:
         """The stream on which work on `array` is expected; None for the default."""
@@ -60,6 +63,9 @@ _AS_INTEGER = {
 
 
 class _Numpy:
+    def adopt(self, array: np.ndarray) -> np.ndarray:
+        return array
+
     def dtype(self, array: np.ndarray) -> str:
         return _NUMPY_NAMES.get(array.dtype) or array.dtype.name
 
@@ -78,7 +84,7 @@ class _Numpy:
         integer = _AS_INTEGER.get(array.dtype)
         return array if integer is None else array.view(integer)
 
-    def empty(self, shape: tuple[int, ...], dtype: str, like: np.ndarray) -> np.ndarray:
+    def empty(self, shape: tuple[int, ...], dtype: str, like: tvm_ffi.Tensor) -> np.ndarray:
         return np.empty(shape, _NUMPY_TYPES[dtype])
 
     def stream(self, array: np.ndarray) -> None:
@@ -89,6 +95,9 @@ class _Numpy:
 
 
 class _Torch:
+    def adopt(self, array: Any) -> Any:
+        return array
+
     def dtype(self, array: Any) -> str:
         return str(array.dtype).removeprefix("torch.")
 
@@ -118,21 +127,22 @@ class _Torch:
 class _Dlpack:
     """Everything else; what is returned are TVM-FFI tensors, which speak DLPack too."""
 
-    def dtype(self, array: Any) -> str:
-        tensor = self.read(array)
+    def adopt(self, array: Any) -> tvm_ffi.Tensor:
+        return array if isinstance(array, tvm_ffi.Tensor) else tvm_ffi.from_dlpack(array)
+
+    def dtype(self, array: tvm_ffi.Tensor) -> str:
         try:
-            return str(tensor.dtype)
+            return str(array.dtype)
         except ValueError as error:  # TVM-FFI has no name for it
             return f"unknown ({error})"
 
-    def read(self, array: Any) -> tvm_ffi.Tensor:
-        return array if isinstance(array, tvm_ffi.Tensor) else tvm_ffi.from_dlpack(array)
+    def read(self, array: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
+        return array
 
     write = read
 
-    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> tvm_ffi.Tensor:
-        device = self.read(like).device
-        return library.empty(tvm_ffi.Shape(shape), tvm_ffi.dtype(dtype), device)
+    def empty(self, shape: tuple[int, ...], dtype: str, like: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
+        return library.empty(tvm_ffi.Shape(shape), tvm_ffi.dtype(dtype), like.device)
 
     def stream(self, array: Any) -> None:
         return None  # DLPack hands over on the default stream
