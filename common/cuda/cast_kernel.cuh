@@ -166,6 +166,7 @@ __device__ __forceinline__ void StoreColumnSums(const CastParams& p, const float
 template <typename T, DType kFp8, bool kRowwise, bool kColwise, int kVec, Fusion kFusion>
 __global__ void __launch_bounds__(kThreads<kFusion>, kMinBlocks<T, kFusion>)
     CastKernel(const __grid_constant__ CastParams p) {
+  cudaGridDependencySynchronize();
   if constexpr (kFusion == Fusion::kNone) {
     if (p.noop != nullptr && *p.noop == 1.0f) return;
   }

@@ -37,6 +37,7 @@ __device__ __forceinline__ float ScaleAt(const DequantizeParams& p, int64_t row,
 template <typename T, DType kFp8, int kVec>
 __global__ void __launch_bounds__(kThreads)
     DequantizeKernel(const __grid_constant__ DequantizeParams p) {
+  cudaGridDependencySynchronize();
   int64_t band, chunk;
   p.chunk_columns.Split(static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x, &band, &chunk);
   const int64_t row0 = band * kRows;

@@ -22,11 +22,12 @@ struct ReduceParams {
 template <typename T>
 __global__ void __launch_bounds__(kWarps * 32)
     ReduceDbiasKernel(const __grid_constant__ ReduceParams p) {
+  cudaGridDependencySynchronize();
+  cudaTriggerProgrammaticLaunchCompletion();
   __shared__ float warp_sums[kWarps][32];
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   const int64_t col = static_cast<int64_t>(blockIdx.x) * 32 + lane;
-  cudaGridDependencySynchronize();
   float sum = 0;
   for (int64_t row0 = warp; row0 < p.rows; row0 += kWarps * kUnroll) {
     uint32_t bits[kUnroll] = {};
@@ -53,8 +54,8 @@ void ReduceDbias(const float* workspace, int64_t rows, int64_t cols, void* dbias
   const auto kernel = dtype == DType::kFloat32   ? ReduceDbiasKernel<float>
                       : dtype == DType::kFloat16 ? ReduceDbiasKernel<__half>
                                                  : ReduceDbiasKernel<__nv_bfloat16>;
-  LaunchDependent(kernel, numerics::CeilDiv(cols, 32), kWarps * 32,
-                  ReduceParams{workspace, dbias, rows, cols}, stream);
+  Launch(kernel, numerics::CeilDiv(cols, 32), kWarps * 32,
+         ReduceParams{workspace, dbias, rows, cols}, stream);
 }
 
 }  // namespace cuda

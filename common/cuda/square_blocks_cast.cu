@@ -9,6 +9,7 @@ namespace {
 template <typename T, DType kFp8, int kVec>
 __global__ void __launch_bounds__(kThreads<Fusion::kNone>)
     CastSquareBlocksKernel(const __grid_constant__ CastParams p) {
+  cudaGridDependencySynchronize();
   if (p.noop != nullptr && *p.noop == 1.0f) return;
 
   using Words = typename WordsOf<T, kVec>::Type;

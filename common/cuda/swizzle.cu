@@ -120,6 +120,7 @@ __device__ __forceinline__ void StoreSwizzled(const SwizzleParams& p, uint8_t* t
 
 template <bool kToSwizzled>
 __global__ void __launch_bounds__(kThreads) SwizzleKernel(const __grid_constant__ SwizzleParams p) {
+  cudaGridDependencySynchronize();
   // The thread's number, from the lowest bits: which of neighbouring tiles, which 16 bytes of the
   // tile, which group of neighbouring tiles.
   const int neighbour = threadIdx.x & ((1 << p.tile_bits) - 1);
