@@ -103,6 +103,15 @@ class QuantizeConfig:
         return not (self.with_dbias or self.with_dact or self.with_act)
 
     @property
+    def in_both_directions(self) -> bool:
+        return self.rowwise and self.colwise
+
+    @property
+    def has_exponentials(self) -> bool:
+        """Whether the activation, or the derivative, takes an exponential of each element."""
+        return self.activation.endswith(("gelu", "silu"))
+
+    @property
     def dbias_chunk_rows(self) -> int:
         """How many rows of the input are summed up in one row of the dbias workspace."""
         return _DBIAS_CHUNK_ROWS_WITH_DACT if self.with_dact else _DBIAS_CHUNK_ROWS

@@ -195,6 +195,11 @@ def load_flag(address: Int64) -> Uint32:
     )
 
 
+def load_contended(address: Int64) -> Uint32:
+    """The word at `address`, which other CTAs may be changing."""
+    return _ptx_word("ld.relaxed.gpu.global.b32 $0, [$1];", "=r,l", [address], volatile=True)
+
+
 def atomic_max_nonnegative(address: Int64, bits: Uint32, predicate: cutlass.Boolean) -> None:
     """Raises the fp32 at `address` to the non-negative fp32 `bits`, whose order is that of ints."""
     _write_if(predicate, "red.relaxed.gpu.global.max.s32 [$0], $2;", address, [bits])

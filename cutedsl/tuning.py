@@ -162,25 +162,34 @@ def rows_are_independent(config: QuantizeConfig) -> bool:
 def _choose_small(config: QuantizeConfig) -> Tuning | None:
     """For tensors that do not fill the GPU several times: more threads, each with less to do."""
     columns = _elements_of_a_load(config)
+    limit = dict(max_elements=1 << 22)
     if rows_are_independent(config):
-        return Tuning(
-            columns=columns,
-            rows=1 if config.with_dact else 2,
-            lanes_along_n=WARP,
-            warps_along_n=1,
-            warps_along_m=4,
-            max_elements=1 << 22,
-        )
+        rows = 1 if config.with_dact else 2
+        return Tuning(columns, rows, WARP, warps_along_n=1, warps_along_m=4, **limit)
     if config.is_cast and not config.rowwise:
         return None  # the shape of large tensors is as fast
-    elements = 16 if config.with_dact or not (config.colwise or config.with_dbias) else 32
-    rows = elements // columns
-    lanes_along_n = 64 // columns
-    # These are the first that suffer from writing in many small pieces.
-    writes_much = config.rowwise and config.swizzled and config.with_dact
-    is_early = config.colwise and (config.with_dbias or writes_much)
-    max_elements = 1 << (21 if is_early else 22)
-    return _lowest_shape(config, columns, rows, lanes_along_n, max_elements=max_elements)
+    elements, lanes_along_n = _small_strip(config, columns)
+    gathers = config.rowwise and not config.swizzled and lanes_along_n * columns > 64
+    return _lowest_shape(
+        config, columns, elements // columns, lanes_along_n, gathers_row_scales=gathers, **limit
+    )
+
+
+def _small_strip(config: QuantizeConfig, columns: int) -> tuple[int, int]:
+    """How many elements a thread holds, and how many lanes lie side by side."""
+    narrow = 64 // columns
+    if config.with_dbias:
+        return 32 if config.with_dact else 64, narrow
+    if config.with_dact:
+        is_wide = config.in_both_directions and config.swizzled and columns == 8
+        return (32, WARP) if is_wide else (16, narrow)
+    if config.in_both_directions:
+        return (64, 16) if config.is_cast and columns == 8 else (32, narrow)
+    if config.rowwise:
+        return 16, narrow
+    if config.swizzled:
+        return 32, 16
+    return 16 if config.has_exponentials else 32, narrow
 
 
 def _lowest_shape(
@@ -194,56 +203,37 @@ def _lowest_shape(
 
 def _choose_large(config: QuantizeConfig) -> Tuning:
     """The shape, the same on all architectures."""
+    columns = _elements_of_a_load(config)
     if rows_are_independent(config):
         # One load a row: eight columns of fp32 spill on sm_120.
-        columns = _elements_of_a_load(config)
-        rows, warps = (2, 4) if config.with_dact else (4, 8)
-        return Tuning(
-            columns=columns, rows=rows, lanes_along_n=WARP, warps_along_n=1, warps_along_m=warps
+        rows = 2 if config.with_dact else 4
+        return Tuning(columns, rows, WARP, warps_along_n=1, warps_along_m=4)
+    if config.with_dbias:
+        rows, lanes_along_n = _strip_with_sums(config, columns)
+        return _lowest_shape(
+            config, columns, rows, lanes_along_n, gathers_row_scales=config.rowwise
         )
-    if config.with_dbias or (config.with_dact and DTYPE_BYTES[config.dtype] == 4):
-        return _choose_narrow(config)
-    shape = dict(columns=8, lanes_along_n=WARP)
-    if not config.swizzled and config.with_dact:
-        return Tuning(
-            rows=4,
-            warps_along_n=1,
-            warps_along_m=8,
-            gathers_row_scales=config.rowwise,
-            **shape,
-        )
-    if config.rowwise and config.colwise and not config.swizzled and DTYPE_BYTES[config.dtype] == 2:
-        # A fusion needs registers of its own, so that fewer rows are left for a thread.
-        rows = 16 if config.is_cast else 8
-        return Tuning(
-            rows=rows,
-            warps_along_n=1 if config.with_act else 2,
-            warps_along_m=BLOCK // rows,
-            gathers_row_scales=True,
-            **shape,
-        )
-    if config.with_dact and not config.colwise:
+    if config.with_dact and (columns == 4 or not (config.swizzled and config.colwise)):
         # Two inputs are as many loads as eight rows of one.
-        return Tuning(rows=4, warps_along_n=1, warps_along_m=4, **shape)
+        gathers = config.rowwise and not config.swizzled
+        return _lowest_shape(config, columns, 4, WARP, gathers_row_scales=gathers)
+    shape = dict(columns=8, lanes_along_n=WARP, gathers_row_scales=config.rowwise)
+    if config.in_both_directions and not config.with_dact and columns == 8:
+        # An exponential needs registers of its own, so that fewer rows are left for a thread.
+        rows = 8 if config.has_exponentials else 16
+        warps_along_n = 1 if config.swizzled else 2
+        return Tuning(
+            rows=rows, warps_along_n=warps_along_n, warps_along_m=BLOCK // rows, **shape
+        )
     # Blocks spread over four warps: few registers a thread, whole cache lines a warp.
-    return Tuning(
-        rows=8,
-        warps_along_n=1,
-        warps_along_m=4,
-        gathers_row_scales=config.rowwise and (config.colwise or config.is_cast),
-        **shape,
-    )
+    return Tuning(rows=8, warps_along_n=1, warps_along_m=4, **shape)
 
 
-def _choose_narrow(config: QuantizeConfig) -> Tuning:
-    """The shape where column sums or two fp32 inputs need registers besides the elements.
-
-    One load a row; with two inputs, tiles of 128 columns.
-    """
-    columns = _elements_of_a_load(config)
-    rows = 16
-    lanes_along_n = WARP
-    if config.with_dact:
-        rows = 4 if config.with_dbias and not config.colwise and columns == 8 else 8
-        lanes_along_n = min(WARP, 128 // columns)
-    return _lowest_shape(config, columns, rows, lanes_along_n, gathers_row_scales=config.rowwise)
+def _strip_with_sums(config: QuantizeConfig, columns: int) -> tuple[int, int]:
+    """Rows of a thread, and lanes side by side, where sums need registers besides the elements."""
+    if not config.with_dact:
+        return 16, WARP
+    has_room = not (config.swizzled and config.has_exponentials)
+    if columns == 4 or (config.in_both_directions and has_room):
+        return 8, WARP
+    return 8 if config.colwise else 4, 16

@@ -23,7 +23,6 @@ template <typename T>
 __global__ void __launch_bounds__(kWarps * 32)
     ReduceDbiasKernel(const __grid_constant__ ReduceParams p) {
   cudaGridDependencySynchronize();
-  cudaTriggerProgrammaticLaunchCompletion();
   __shared__ float warp_sums[kWarps][32];
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
@@ -39,6 +38,8 @@ __global__ void __launch_bounds__(kWarps * 32)
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) sum += numerics::BitsToFloat(bits[i]);
   }
+  // As the CuTeDSL kernels do: the next one may be set up.
+  cudaTriggerProgrammaticLaunchCompletion();
   warp_sums[warp][lane] = sum;
   __syncthreads();
   if (warp != 0 || col >= p.cols) return;

@@ -169,9 +169,6 @@ class StripKernel:
     ):
         # Launched while the kernel before it in the stream still runs: from here on it is done.
         cute.arch.griddepcontrol_wait()
-        if cutlass.const_expr(self.config.with_dbias):
-            # The same favour for the kernel that adds the workspace up.
-            cute.arch.griddepcontrol_launch_dependents()
         if self._is_wanted(noop):
             strip = self._place(m, n, tiles_n)
             fragment = cute.make_rmem_tensor((self.words_per_row, self.tuning.rows), Uint32)
@@ -188,6 +185,10 @@ class StripKernel:
                 self._load(input, strip, fragment, predicated=True)
                 if cutlass.const_expr(self.config.with_dact):
                     self._load(act_input, strip, act_fragment, predicated=True)
+            # The same favour for the kernel after this one, which waits for all that is written.
+            cute.arch.griddepcontrol_launch_dependents()
+            if cutlass.const_expr(self.config.with_amax):
+                amax_so_far = numerics.load_contended(amax.iterator.toint())
             words = self._words(fragment)
             if cutlass.const_expr(not self.config.is_cast):
                 act_words = None
@@ -227,7 +228,7 @@ class StripKernel:
                 self._store_column_scales(columnwise_scale_inv, strip, column_scales)
             self._store_data(rowwise_data, row_scales, columnwise_data, column_scales, strip, words)
             if cutlass.const_expr(self.config.with_amax):
-                self._raise_amax(amax, magnitudes)
+                self._raise_amax(amax, amax_so_far, magnitudes)
 
     @property
     def _needs_barrier(self) -> bool:
@@ -607,8 +608,10 @@ class StripKernel:
         words = numerics.to_fp8(self.config.fp8_dtype, scaled)
         numerics.store_words(address, words, predicate)
 
-    def _raise_amax(self, amax: cute.Tensor, magnitudes: list[Float32]) -> None:
-        """One atomic maximum per CTA."""
+    def _raise_amax(
+        self, amax: cute.Tensor, amax_so_far: Uint32, magnitudes: list[Float32]
+    ) -> None:
+        """One atomic maximum per CTA, if it raises anything: all CTAs would wait for one address."""
         thread = cute.arch.thread_idx()[0]
         largest = numerics.warp_max(numerics.largest_bits(magnitudes))
         warps = self.tuning.threads // WARP
@@ -618,4 +621,6 @@ class StripKernel:
             cute.arch.sync_threads()
             address = shared + cutlass.min(thread, Int32(warps - 1)) * 4
             largest = numerics.warp_max(numerics.load_shared(address, 1)[0])
-        numerics.atomic_max_nonnegative(amax.iterator.toint(), largest, thread == 0)
+        # Signed: a negative start value lies below.
+        raises = Int32(largest) > Int32(amax_so_far)
+        numerics.atomic_max_nonnegative(amax.iterator.toint(), largest, (thread == 0) & raises)

@@ -26,8 +26,10 @@ _FUSIONS = {
     "cast": {},
     "dbias": {"with_dbias": True},
     "gelu": {"with_act": True, "activation": "gelu"},
+    "srelu": {"with_act": True, "activation": "srelu"},
     "dgelu": {"with_dact": True, "activation": "dgelu"},
     "dbias_dgelu": {"with_dbias": True, "with_dact": True, "activation": "dgelu"},
+    "dbias_dsrelu": {"with_dbias": True, "with_dact": True, "activation": "dsrelu"},
 }
 
 
