@@ -222,9 +222,7 @@ def _choose_large(config: QuantizeConfig) -> Tuning:
         # An exponential needs registers of its own, so that fewer rows are left for a thread.
         rows = 8 if config.has_exponentials else 16
         warps_along_n = 1 if config.swizzled else 2
-        return Tuning(
-            rows=rows, warps_along_n=warps_along_n, warps_along_m=BLOCK // rows, **shape
-        )
+        return Tuning(rows=rows, warps_along_n=warps_along_n, warps_along_m=BLOCK // rows, **shape)
     # Blocks spread over four warps: few registers a thread, whole cache lines a warp.
     return Tuning(rows=8, warps_along_n=1, warps_along_m=4, **shape)
 

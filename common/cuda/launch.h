@@ -30,8 +30,8 @@ inline dim3 Grid(int64_t blocks) {
   return dim3(static_cast<unsigned>(blocks));
 }
 
-// Sets a kernel up while the kernel before it in the stream still runs, which makes streams of short
-// kernels faster and costs the host less. Every thread of `kernel` therefore calls
+// Sets a kernel up while the kernel before it in the stream still runs, which makes streams of
+// short kernels faster and costs the host less. Every thread of `kernel` therefore calls
 // cudaGridDependencySynchronize before it does anything else.
 template <typename Params>
 void Launch(void (*kernel)(Params), int64_t blocks, int threads, const Params& params,

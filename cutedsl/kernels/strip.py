@@ -611,7 +611,7 @@ class StripKernel:
     def _raise_amax(
         self, amax: cute.Tensor, amax_so_far: Uint32, magnitudes: list[Float32]
     ) -> None:
-        """One atomic maximum per CTA, if it raises anything: all CTAs would wait for one address."""
+        """At most one atomic maximum per CTA: they all go to one address."""
         thread = cute.arch.thread_idx()[0]
         largest = numerics.warp_max(numerics.largest_bits(magnitudes))
         warps = self.tuning.threads // WARP

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/numerics.h"
@@ -173,6 +174,68 @@ TEST_F(ExecutionTest, WorkspaceIsUsedAgainAtOnce) {
         wrong_sums += !ranges[col].Contains(Decode(kDType, actual.data(), i * kCols + col));
       }
       EXPECT_EQ(wrong_sums, 0) << "call " << i;
+    }
+  }
+}
+
+// Finds a kernel that does not wait for the one before it although it is launched while that one
+// runs: each reads what the one before has just written, and writes what others have just read.
+TEST_F(ExecutionTest, EachKernelFeedsTheNext) {
+  constexpr int64_t kRounds = 16;
+  constexpr DType kDType = DType::kBFloat16;
+  for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{128, 128}, {1024, 4096}}) {
+    SCOPED_TRACE(std::to_string(rows) + "x" + std::to_string(cols));
+    const auto elements = static_cast<size_t>(rows * cols);
+    const int64_t num_scales = rows * cols / 32;
+    // Codes without NaN, and scales near 1: what is dequantized is quantized without a loss.
+    std::vector<uint8_t> codes(kRounds * elements);
+    for (size_t i = 0; i < codes.size(); ++i) codes[i] = Hash(i) % 127 | (Hash(i) >> 8 & 0x80);
+    std::vector<uint8_t> scales(static_cast<size_t>(num_scales));
+    for (size_t i = 0; i < scales.size(); ++i) scales[i] = 120 + Hash(i) % 16;
+
+    const auto rowwise = [&, dims = rows, n = cols](void* data, void* scale_inv, Device device) {
+      QuantizedTensor tensor;
+      tensor.rowwise_data = Tensor(data, DType::kFloat8E4M3, device, {dims, n});
+      tensor.rowwise_scale_inv = Tensor(scale_inv, DType::kFloat8E8M0, device, {dims, n / 32});
+      return tensor;
+    };
+    const auto values = [m = rows, n = cols](void* data, Device device) {
+      return Tensor(data, kDType, device, {m, n});
+    };
+    std::vector<uint8_t> expected(codes.size() * 2);
+    GpuBuffer first_data(codes.size(), 0);
+    first_data.Upload(codes.data(), codes.size());
+    GpuBuffer first_scales(scales.size(), 0);
+    first_scales.Upload(scales.data(), scales.size());
+    GpuBuffer results(expected.size(), 0);
+    GpuBuffer input(elements * 2, 0);
+    GpuBuffer data(elements, 0);
+    GpuBuffer compact(scales.size(), 0);
+    GpuBuffer swizzled(scales.size(), 0);
+    const auto round = [](auto* memory, int64_t i, size_t bytes) {
+      return static_cast<void*>(static_cast<uint8_t*>(memory) + static_cast<size_t>(i) * bytes);
+    };
+    for (int64_t i = 0; i < kRounds; ++i) {
+      Dequantize(rowwise(round(codes.data(), i, elements), scales.data(), Device{}),
+                 values(round(expected.data(), i, 2 * elements), Device{}), nullptr);
+    }
+    for (BackendMode mode : kModes) {
+      SetBackendMode(mode);
+      for (int repeat = 0; repeat < 2; ++repeat) {  // the first loads kernels, which waits
+        results.Fill(kPoison, nullptr);
+        for (int64_t i = 0; i < kRounds; ++i) {
+          Dequantize(rowwise(round(first_data.data(), i, elements), first_scales.data(), kDevice),
+                     values(input.data(), kDevice), nullptr);
+          const QuantizedTensor cast = rowwise(data.data(), compact.data(), kDevice);
+          Quantize(values(input.data(), kDevice), cast, {}, nullptr);
+          QuantizedTensor rearranged = rowwise(data.data(), swizzled.data(), kDevice);
+          rearranged.swizzled_scales = true;
+          SwizzleScales(cast, rearranged, nullptr);
+          Dequantize(rearranged, values(round(results.data(), i, 2 * elements), kDevice), nullptr);
+        }
+        Synchronize(kDevice, nullptr);
+      }
+      EXPECT_FALSE(results.Compare(expected, kPoison).found);
     }
   }
 }
