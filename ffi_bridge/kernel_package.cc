@@ -30,8 +30,8 @@ constexpr char kFolderBeside[] = "cutedsl_kernels";
 constexpr size_t kMaxManifestSize = 64 << 20;
 // Stays in the cache between the copy out of the page cache and the sum; 256 KiB is 4 times slower.
 constexpr size_t kReadSize = 64 << 10;
-// What is worth a thread of its own: copies out of the page cache are as slow as 8 GB/s.
-constexpr uint64_t kMinPartSize = 8 << 20;
+// What is worth a thread of its own: copies out of the page cache are as slow as 3 GB/s.
+constexpr uint64_t kMinPartSize = 1 << 20;
 constexpr uint64_t kMaxParts = 16;
 
 PackageVerdict Verdict(PackageStatus status, std::string message) {

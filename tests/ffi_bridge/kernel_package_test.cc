@@ -320,20 +320,23 @@ TEST(KernelPackage, RefusesAnyFlippedBit) {
 // Large files are read by several threads: no part may be left out or read twice.
 TEST(KernelPackage, ReadsEveryPartOfALargeFile) {
   constexpr size_t kMiB = 1 << 20;
-  TemporaryFolder folder;
-  std::string large = Good();
-  large.resize(20 * kMiB + 5, 'x');  // the linker does not look behind the last section
-  WritePackage(folder / "fake", kFields, large);
-  for (const size_t at :
-       {7 * kMiB, 8 * kMiB - 1, 8 * kMiB, 16 * kMiB - 1, 16 * kMiB, 20 * kMiB - 1, 20 * kMiB + 4}) {
-    std::string damaged = large;
-    damaged[at] ^= 1;
-    WriteFile(folder / "fake.so", damaged);
-    EXPECT_EQ(Opened(folder / "fake.so").verdict().status, PackageStatus::kDamaged) << at;
+  for (const size_t size : {5 * kMiB + 5, 20 * kMiB + 5}) {
+    TemporaryFolder folder;
+    std::string large = Good();
+    large.resize(size, 'x');  // the linker does not look behind the last section
+    WritePackage(folder / "fake", kFields, large);
+    for (const size_t at :
+         {kMiB - 1, kMiB, 3 * kMiB - 1, 3 * kMiB, 4 * kMiB, size - 6, size - 5, size - 1}) {
+      std::string damaged = large;
+      damaged[at] ^= 1;
+      WriteFile(folder / "fake.so", damaged);
+      EXPECT_EQ(Opened(folder / "fake.so").verdict().status, PackageStatus::kDamaged)
+          << at << " of " << size;
+    }
+    // Last, as a file must not change once it is loaded.
+    WriteFile(folder / "fake.so", large);
+    EXPECT_EQ(Opened(folder / "fake.so").verdict().status, PackageStatus::kLoaded) << size;
   }
-  // Last, as a file must not change once it is loaded.
-  WriteFile(folder / "fake.so", large);
-  EXPECT_EQ(Opened(folder / "fake.so").verdict().status, PackageStatus::kLoaded);
 }
 
 // A file that opens and then fails to be read; this one is readable at no address that a file
