@@ -6,6 +6,11 @@
 // tensors (launched on the given stream, asynchronously); all tensors of a call live on one device.
 // They throw InvalidArgument for bad arguments, before anything is written, and CudaError if CUDA
 // fails.
+//
+// On a stream, ordinary work keeps its order. A kernel launched after a call with programmatic
+// stream serialization (cudaLaunchAttributeProgrammaticStreamSerialization) may start while the
+// call's kernels still run, and has to call cudaGridDependencySynchronize before it touches their
+// tensors.
 #ifndef CUTEDSL_QUANT_QUANTIZE_H_
 #define CUTEDSL_QUANT_QUANTIZE_H_
 
