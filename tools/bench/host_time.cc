@@ -52,6 +52,7 @@ struct NamedCall {
   std::string api;
   std::string fusion;
   std::string backend;
+  int kernels;
   HostCall call;
 };
 
@@ -77,7 +78,9 @@ std::vector<NamedCall> MakeCalls(const Options& options, const BufferSets& buffe
           SetMode(backend);
           call(nullptr);  // looks the kernel up again
         };
-        calls.push_back({name + suffix, api, fusion, BackendName(backend), {prepare, call}});
+        const int kernels = config.with_dbias ? 2 : 1;
+        calls.push_back(
+            {name + suffix, api, fusion, BackendName(backend), kernels, {prepare, call}});
       };
       const auto tensors = std::make_shared<CallTensors>(buffers.Tensors(config, 0));
       add("native", plain ? "Quantize" : "native " + fusion,
@@ -101,28 +104,32 @@ std::vector<NamedCall> MakeCalls(const Options& options, const BufferSets& buffe
 }  // namespace
 
 void MeasureHostTimes(const Options& options, Results& results) {
-  printf("\nHost time of one warm call, %s, both directions.\n\n%-32s %10s %21s %14s\n",
-         NameOf(kSize).c_str(), "", "median us", "min .. max us", "beyond bare");
+  printf(
+      "\nHost time of one warm call, %s, both directions. Beyond bare: what is left when each of "
+      "its\nkernels costs what a bare launch does.\n\n%-32s %10s %21s %8s %14s\n",
+      NameOf(kSize).c_str(), "", "median us", "min .. max us", "kernels", "beyond bare");
   const BufferSets buffers(QuantizeConfig().dtype, kSize, true, 0);
   std::vector<NamedCall> calls = {
       {"bare <<<>>> launch",
        "",
        "",
        "",
+       1,
        {[] {}, [](cudaStream_t stream) { LaunchEmpty(LaunchShape(), stream); }}}};
   for (NamedCall& call : MakeCalls(options, buffers)) calls.push_back(std::move(call));
   std::vector<HostCall> host_calls;
   for (const NamedCall& call : calls) host_calls.push_back(call.call);
   const std::vector<Times> times = MeasureHost(host_calls);
   for (size_t i = 0; i < calls.size(); ++i) {
-    const double beyond_bare = times[i].median - times[0].median;
-    printf("%-32s %10.3f %10.3f..%9.3f %14.3f\n", calls[i].name.c_str(), times[i].median,
-           times[i].min, times[i].max, beyond_bare);
+    const double beyond_bare = times[i].median - calls[i].kernels * times[0].median;
+    printf("%-32s %10.3f %10.3f..%9.3f %8d %14.3f\n", calls[i].name.c_str(), times[i].median,
+           times[i].min, times[i].max, calls[i].kernels, beyond_bare);
     results.host.push_back(Record()
                                .Add("name", calls[i].name)
                                .Add("api", calls[i].api)
                                .Add("fusion", calls[i].fusion)
                                .Add("backend", calls[i].backend)
+                               .Add("kernels", int64_t{calls[i].kernels})
                                .Add(times[i], "us")
                                .Add("beyond_bare_us", beyond_bare));
   }
