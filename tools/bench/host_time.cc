@@ -72,13 +72,14 @@ std::vector<NamedCall> MakeCalls(const Options& options, const BufferSets& buffe
         continue;
       }
       const std::string suffix = std::string(", ") + BackendName(backend);
+      const int kernels = static_cast<int>(
+          KernelsOf([&](cudaStream_t stream) { buffers.Run(config, 0, stream); }).size());
       const auto add = [&](const char* api, const std::string& name,
                            const std::function<void(cudaStream_t)>& call) {
         const auto prepare = [backend, call] {
           SetMode(backend);
           call(nullptr);  // looks the kernel up again
         };
-        const int kernels = config.with_dbias ? 2 : 1;
         calls.push_back(
             {name + suffix, api, fusion, BackendName(backend), kernels, {prepare, call}});
       };
