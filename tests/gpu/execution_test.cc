@@ -193,10 +193,10 @@ TEST_F(ExecutionTest, EachKernelFeedsTheNext) {
     std::vector<uint8_t> scales(static_cast<size_t>(num_scales));
     for (size_t i = 0; i < scales.size(); ++i) scales[i] = 120 + Hash(i) % 16;
 
-    const auto rowwise = [&, dims = rows, n = cols](void* data, void* scale_inv, Device device) {
+    const auto rowwise = [m = rows, n = cols](void* data, void* scale_inv, Device device) {
       QuantizedTensor tensor;
-      tensor.rowwise_data = Tensor(data, DType::kFloat8E4M3, device, {dims, n});
-      tensor.rowwise_scale_inv = Tensor(scale_inv, DType::kFloat8E8M0, device, {dims, n / 32});
+      tensor.rowwise_data = Tensor(data, DType::kFloat8E4M3, device, {m, n});
+      tensor.rowwise_scale_inv = Tensor(scale_inv, DType::kFloat8E8M0, device, {m, n / 32});
       return tensor;
     };
     const auto values = [m = rows, n = cols](void* data, Device device) {
